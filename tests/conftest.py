@@ -1,6 +1,6 @@
 """Databases for tests: one server per pytest process, and a new database for every test that asks for one.
 
-With pytest-xdist each worker has its own server: one more start (0.5 s), but nothing is shared.
+With pytest-xdist each worker has its own server: one more start (0.5 s). They share only stopped clusters, to copy.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ def pytest_configure(config: pytest.Config) -> None:
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, lambda *_: None)
     if not hasattr(config, "workerinput"):
-        # Before the processes of pytest-xdist start, so that they share it; but not with a pytest that starts this one.
+        # Set before pytest-xdist starts its processes, so that they share it. A nested pytest makes its own.
         os.environ.pop(servers.CLUSTERS, None)
         servers.cluster_folder()
 
@@ -121,8 +121,8 @@ def template_database(administrator: psycopg.Connection, server_url: str) -> Ite
 def clone_oid(administrator: psycopg.Connection, template_database: str) -> int | None:
     """The OID that makes a clone of the template the home of its tasks, without a session in it (5 ms of CPU).
 
-    None before PostgreSQL 18: on 17 under load, DROP DATABASE ended its session with "trying to drop stats entry
-    already dropped", in four of six processes, when databases took turns with one OID.
+    None before PostgreSQL 18. On 17, under load, DROP DATABASE failed with "trying to drop stats entry already dropped"
+    and ended its session, when databases reused one OID.
     """
     if administrator.info.server_version < 180_000:
         return None

@@ -47,7 +47,7 @@ STOP_SIGNALS: dict[StopMode, int] = {
 }
 MEMORY_BYTES_MIN = 4_000_000_000
 # Names the folder of the clusters that the processes of a test run make once and then copy.
-CLUSTERS = "ORCHESTRATOR_TEST_CLUSTERS"
+CLUSTERS = "PYTEST_POSTGRES_CLUSTERS"
 
 
 class Server:
@@ -147,20 +147,28 @@ class Server:
         copy_cluster(name, self._make_migrated if self._is_migrated else self._make_initial, self.cluster)
 
     def _make_initial(self, folder: Path) -> Path:
-        cluster = folder / "cluster"
-        embedded_folder.let_traverse(cluster, self._owner)
-        embedded_folder.make_private(cluster, self._owner)
-        command = [str(self.binaries / "initdb"), "-D", str(cluster), f"--username={self.superuser}"]
+        maker = self._maker(folder)
+        embedded_folder.let_traverse(maker.cluster, self._owner)
+        embedded_folder.make_private(maker.cluster, self._owner)
+        command = [str(self.binaries / "initdb"), "-D", str(maker.cluster), f"--username={self.superuser}"]
         command += ["--auth=trust", "--encoding=UTF8", "--locale=C.UTF-8", "--no-sync"]
-        assert self._spawn(command).wait() == 0, self.log
-        return cluster
+        assert maker._spawn(command).wait() == 0, maker.log
+        return maker.cluster
 
     def _make_migrated(self, folder: Path) -> Path:
-        server = Server(self.binaries, folder / "server")
-        server.superuser = self.superuser
-        migrate.upgrade(server.start().url())
-        server.stop()
-        return server.cluster
+        maker = self._maker(folder / "server")
+        maker.start()
+        try:
+            migrate.upgrade(maker.url())
+        finally:
+            maker.stop()
+        return maker.cluster
+
+    def _maker(self, folder: Path) -> "Server":
+        """Return a server for a cluster that others copy: without the settings and the environment of this one."""
+        maker = Server(self.binaries, folder)
+        maker.superuser = self.superuser
+        return maker
 
     def _spawn(self, command: list[str]) -> subprocess.Popen[bytes]:
         owner = self._owner
@@ -201,7 +209,7 @@ def cluster_folder() -> Path:
 
 
 def copy_cluster(name: str, make: Callable[[Path], Path], target: Path) -> None:
-    """Copy the cluster of this name. Make it if it is the first: a copy costs a tenth of the CPU of initdb."""
+    """Copy the cluster of this name. The first call makes it: a copy costs a tenth of the CPU of initdb."""
     folder = cluster_folder() / name
     with (cluster_folder() / f"{name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

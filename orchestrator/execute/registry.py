@@ -18,7 +18,7 @@ Executor = Literal["async", "thread", "process"]
 
 @dataclass(frozen=True, slots=True)
 class Handler:
-    """A function registered for a type, with the defaults of its tasks. None: that of the queue, or the built-in."""
+    """A function registered for a type, with the defaults of its tasks. None: the queue's default, or the built-in."""
 
     type: str
     function: Callable[..., Any]

@@ -11,7 +11,9 @@ Only the command line configures structlog, and only if the application has not.
 
 import importlib
 import logging
+import os
 import sys
+import threading
 from collections.abc import MutableMapping
 from typing import Any
 
@@ -19,6 +21,11 @@ from orchestrator.observe.masking import masked_fields, masked_text
 from orchestrator.observe.printable import printable
 
 NAME = "orchestrator"
+# A fork waits for the import: no thread of the child would release the import's own lock.
+IMPORTING = threading.RLock()
+os.register_at_fork(
+    before=IMPORTING.acquire, after_in_parent=IMPORTING.release, after_in_child=IMPORTING.release
+)
 Line = MutableMapping[str, Any]
 # A traceback has lines.
 MULTI_LINE = ("exception", "stack")
@@ -42,7 +49,6 @@ def configure() -> None:
             logger_factory=structlog.stdlib.LoggerFactory(),
         )
         return
-    at_terminal = [harmless, structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)]
     structlog.configure(
         processors=[
             structlog.processors.add_log_level,
@@ -51,7 +57,7 @@ def configure() -> None:
             # passwords.
             structlog.processors.format_exc_info,
             mask_exception,
-            *(at_terminal if sys.stderr.isatty() else [structlog.processors.JSONRenderer()]),
+            *([harmless, console()] if sys.stderr.isatty() else [structlog.processors.JSONRenderer()]),
         ],
         # It writes a line and its newline at once. With unbuffered Python (as in our image) print() writes them apart,
         # and the lines of several processes would mix.
@@ -60,8 +66,9 @@ def configure() -> None:
 
 
 def library() -> Any:
-    """Return structlog. A process that logs nothing does not import it: that takes a fifth of `import orchestrator`."""
-    return importlib.import_module("structlog")
+    """Return structlog, imported at the first call. Its import takes a fifth of the time of `import orchestrator`."""
+    with IMPORTING:
+        return importlib.import_module("structlog")
 
 
 def logging_is_configured() -> bool:
@@ -98,6 +105,12 @@ def shown(value: Any) -> str:
     """Return a value as text, quoted if its end would be unclear."""
     text = str(value)
     return text if text and text.isprintable() and not set(text) & {" ", '"', "="} else repr(text)
+
+
+def console() -> Any:
+    """Return the renderer of lines for a terminal."""
+    structlog = library()
+    return structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
 
 
 def harmless(_logger: object, _method: str, line: Line) -> Line:

@@ -8,6 +8,7 @@ import psycopg
 
 from orchestrator.postgres.session import SETTINGS
 
+PUT_OFF_MAX = 20
 Duty = Callable[[psycopg.Connection], bool]
 
 READ = """
@@ -45,13 +46,13 @@ def do_at_once(database_url: str, duty: Duty, *, crew: int = 2) -> None:
     """Let several leaders do the same until nothing is left."""
 
     def lead(_: int) -> None:
-        done = False
         with psycopg.connect(database_url, autocommit=True) as connection:
             # A leader that has waited for a lock for too long puts the round off.
-            while not done:
+            for _ in range(PUT_OFF_MAX):
                 with suppress(psycopg.errors.LockNotAvailable):
                     do_all(connection, duty)
-                    done = True
+                    return
+        raise AssertionError(f"put off {PUT_OFF_MAX} times")
 
     with ThreadPoolExecutor(crew) as pool:
         list(pool.map(lead, range(crew)))

@@ -3,6 +3,7 @@
 import io
 import json
 import logging
+import subprocess
 import sys
 from collections.abc import Iterator
 
@@ -14,6 +15,32 @@ from orchestrator import Context, events, observe
 from orchestrator.observe import log, log_output
 from tests.conftest import MakeApp
 from tests.worker.running import run_until_empty
+
+# The main thread forks while another thread imports structlog.
+FORK_DURING_THE_IMPORT = """
+import os, signal, sys, threading
+from orchestrator.observe import logger
+
+class Slow:
+    def find_spec(self, name, *_):
+        if name == "structlog":
+            begun.set()
+            forked.wait(0.5)
+
+sys.meta_path.insert(0, Slow())
+begun, forked = threading.Event(), threading.Event()
+thread = threading.Thread(target=logger)
+thread.start()
+begun.wait()
+child = os.fork()
+if child == 0:
+    signal.alarm(20)
+    logger().info("from the child")
+    os._exit(0)
+forked.set()
+thread.join()
+sys.exit(os.waitpid(child, 0)[1])
+"""
 
 
 class Unbuffered(io.StringIO):
@@ -218,3 +245,13 @@ def test_a_null_handler_of_a_library_is_no_configuration(
         for handler in (null, elsewhere):
             ours.removeHandler(handler)
         logging.getLogger("elsewhere").removeHandler(elsewhere)
+
+
+def test_a_child_that_is_forked_during_the_import_of_structlog_can_log() -> None:
+    """The fork waits for the import. Otherwise the child would wait for ever for a thread that it does not have."""
+    run = subprocess.run(
+        [sys.executable, "-c", FORK_DURING_THE_IMPORT], capture_output=True, text=True, check=False
+    )
+
+    assert 0 == run.returncode, run.stderr
+    assert "from the child" in run.stdout

@@ -246,11 +246,11 @@ def test_threads_that_start_at_once_are_one_user(home: Path, watch: Watch) -> No
 
 
 @pytest.mark.long
-def test_users_that_start_at_once_share_one_server(home: Path) -> None:
+def test_users_that_start_at_once_share_one_server(new_home: Path) -> None:
     """Of many processes that find no server, one makes the cluster, and the others wait for it."""
     processes = [
         subprocess.Popen(
-            [sys.executable, "-c", USER, str(home)],
+            [sys.executable, "-c", USER, str(new_home)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=ENVIRONMENT,
@@ -259,7 +259,7 @@ def test_users_that_start_at_once_share_one_server(home: Path) -> None:
     ]
     try:
         urls = {process.stdout.readline() for process in processes if process.stdout}
-        starts = (home / "server.log").read_text().count("ready to accept connections")
+        starts = (new_home / "server.log").read_text().count("ready to accept connections")
     finally:
         for process in processes:
             process.communicate()
@@ -385,9 +385,9 @@ def test_unfinished_initdb_is_begun_anew(new_home: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["x" * 150, "a,b"], ids=["long", "comma"])
-def test_path_unfit_for_a_socket_gets_its_socket_elsewhere(home: Path, watch: Watch, name: str) -> None:
+def test_path_unfit_for_a_socket_gets_its_socket_elsewhere(new_home: Path, watch: Watch, name: str) -> None:
     """A path that is too long for a socket, or that a URL cannot hold, works. The socket's directory is removed."""
-    long = home.with_name(name)
+    long = new_home.with_name(name)
     sockets = embedded_folder.socket_dir(long, embedded_folder.account())
     try:
         assert long / "cluster" == cluster_of(embedded.start(long))
@@ -400,9 +400,9 @@ def test_path_unfit_for_a_socket_gets_its_socket_elsewhere(home: Path, watch: Wa
     assert not sockets.exists()
 
 
-def test_socket_directory_of_another_user_is_refused(home: Path) -> None:
+def test_socket_directory_of_another_user_is_refused(new_home: Path) -> None:
     """Another user may guess the name of the socket's directory, and make it first, or a link. Both are refused."""
-    long = home.with_name("x" * 150)
+    long = new_home.with_name("x" * 150)
     sockets = embedded_folder.socket_dir(long, embedded_folder.account())
     sockets.mkdir(mode=0o755)
     (sockets / "bait").touch()
@@ -412,7 +412,7 @@ def test_socket_directory_of_another_user_is_refused(home: Path) -> None:
     finally:
         shutil.rmtree(sockets)
 
-    sockets.symlink_to(home.parent)
+    sockets.symlink_to(new_home.parent)
     try:
         with pytest.raises(EmbeddedServerError, match="could not be started"):
             embedded.start(long)

@@ -37,7 +37,7 @@ ENDS: dict[str, End] = {
     "release": RELEASED,
 }
 MANUAL_CHANGES = {"cancel": cancel(1), "requeue": requeue(1), "delete": delete(1)}
-# Each end with one manual change. All pairs, in two steps each, are in `test_every_other_end_is_fenced_off_alike`.
+# Each end with one manual change. All pairs, in two steps each, are in `test_every_other_outcome_is_fenced`.
 SHORT = {("cancel", "cancel"), ("fail", "requeue"), ("dead letter", "delete"), ("snooze", "cancel")}
 TIMED = [
     (end, change) if (end, change) in SHORT else long(end, change)
@@ -210,7 +210,7 @@ def test_a_finish_that_waits_for_a_lock_sees_the_changes(
 
 @pytest.mark.parametrize("end", ENDS)
 @pytest.mark.parametrize("change", [cancel(1), requeue(1), delete(1)], ids=["cancel", "requeue", "delete"])
-def test_every_other_end_is_fenced_off_alike(arena: Arena, end: str, change: Step) -> None:
+def test_every_other_outcome_is_fenced(arena: Arena, end: str, change: Step) -> None:
     """Failure, snooze and the rest: accepted before the commit of the manual change, refused after it."""
     race = arena.explore(
         [crew("a"), task(1, "running", of="a")],

@@ -15,7 +15,7 @@ app = Orchestrator()
 
 @app.task(name="drill.hold", timeout=3600)
 async def hold(context: Context, seconds: float = 3000, until: str = "") -> float:
-    """Run for so long in the first attempt, or until a file exists. In later attempts, return the time at once."""
+    """In the first attempt, run for `seconds`, or until a file exists. Later attempts return the time at once."""
     if context.attempt == 1 and until:
         while not await asyncio.to_thread(Path(until).exists):  # noqa: ASYNC110 - frozen meanwhile: no event comes
             await asyncio.sleep(0.05)

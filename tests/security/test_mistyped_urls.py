@@ -58,10 +58,10 @@ COMMANDS = (
 
 
 def mistyped(step: int) -> Iterator[str]:
-    """Yield every form with each reserved character at each place of the password, or at each third one."""
+    """Yield every form with each reserved character at each place of the password, or at some of them and the last."""
     for form in FORMS:
         for sign in RESERVED:
-            for place in range(0, len(WORD) + 1, step):
+            for place in {*range(0, len(WORD), step), len(WORD)}:
                 yield form.format(WORD[:place] + sign + WORD[place:])
         for pair in PAIRS:
             yield form.format(WORD[:9] + pair + WORD[9:])

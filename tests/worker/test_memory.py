@@ -70,7 +70,8 @@ def test_large_payloads_after_small_ones_do_not_fill_the_memory(
 
 def test_wide_characters_count_as_what_they_take(app: Orchestrator, connection: psycopg.Connection) -> None:
     """One character beyond the first 65,536 makes four bytes of each other one."""
-    fill(connection, noise(192_000, first="\U0001f600"), 150)
+    # Fewer are enough: each takes four times as much.
+    fill(connection, noise(192_000, first="\U0001f600"), 200)
 
     assert most_held(app) <= HELD_WIDE_BYTES_MAX
-    assert {"completed": SMALL + 150} == statuses(connection)
+    assert {"completed": SMALL + 200} == statuses(connection)

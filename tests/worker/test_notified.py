@@ -38,9 +38,9 @@ WAITING = (
 PROVEN = "SELECT count(*) FROM orchestrator.workers WHERE beacon IS NOT NULL"
 
 
-@pytest.mark.parametrize("operator", MANUAL_CHANGES)
+@pytest.mark.parametrize("change", MANUAL_CHANGES)
 async def test_a_manual_change_reaches_a_running_coroutine(
-    app: Orchestrator, connection: psycopg.Connection, operator: str
+    app: Orchestrator, connection: psycopg.Connection, change: str
 ) -> None:
     """It is cancelled with LeaseLost, which gives the reason. The worker reports it, too, and writes no outcome."""
     received: list[Any] = []
@@ -66,13 +66,13 @@ async def test_a_manual_change_reaches_a_running_coroutine(
             enqueued = await work.aenqueue()
             await until(lambda: status(connection, enqueued.id) == "running", "it runs")
             acted = time.monotonic()
-            connection.execute(MANUAL_CHANGES[operator], [enqueued.id])
+            connection.execute(MANUAL_CHANGES[change], [enqueued.id])
             await until(lambda: received, "its handler is told")
-            if operator == "requeued":
+            if change == "requeued":
                 await until(lambda: status(connection, enqueued.id) == "completed", "it ran again")
     assert [("LeaseLost", enqueued.id)] == [(type(e).__name__, e.task_id) for e in seen]
     # Who is requeued may have ended by the time anybody asks.
-    assert operator == "requeued" or operator in seen[0].reason
+    assert change == "requeued" or change in seen[0].reason
     task_id, seconds = int(enqueued.id), told_after[0] - acted
 
     (lost,) = received

@@ -111,7 +111,8 @@ async def test_an_idle_worker_sends_few_statements(
 
     async with working(app):
         await until(lambda: asleep(connection) and value(connection, lit), "it sleeps")
-        # At first it looks again a few times, and the leader does everything once: on a busy machine for longer.
+        # After the start, the worker looks a few more times and the leader runs each duty once. On a busy machine that
+        # takes longer: measure again.
         for _ in range(WINDOWS):
             await asyncio.to_thread(connection.execute, "SELECT pg_sleep(1)")
             begun, before = time.monotonic(), between.counts()

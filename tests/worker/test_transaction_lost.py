@@ -47,9 +47,9 @@ SLEEPING = (
 
 
 @both_colours
-@pytest.mark.parametrize("operator", MANUAL_CHANGES)
+@pytest.mark.parametrize("change", MANUAL_CHANGES)
 async def test_a_manual_change_during_the_transaction_undoes_its_writes(
-    make_app: MakeApp, connection: psycopg.Connection, colour: str, operator: str
+    make_app: MakeApp, connection: psycopg.Connection, colour: str, change: str
 ) -> None:
     """The lease check at the end of the block finds it, like any stale outcome, if the handler has not been informed
     before."""
@@ -60,20 +60,20 @@ async def test_a_manual_change_during_the_transaction_undoes_its_writes(
     def act(context: Context) -> None:
         if context.attempt == 1 and not seen:
             seen.append("")
-            connection.execute(MANUAL_CHANGES[operator], [context.id])
+            connection.execute(MANUAL_CHANGES[change], [context.id])
 
     handle = writing(app, colour, inside=act).enqueue()
 
     with recorded(events.StaleOutcome, events.LeaseLost, events.TaskFailed) as emitted:
         async with working(app):
             await until(lambda: emitted, "it is told")
-            if operator == "requeued":
+            if change == "requeued":
                 await until(lambda: status(connection, handle.id) == "completed", "it ran again")
 
     assert [handle.id] == [event.task_id for event in emitted]
     assert events.TaskFailed not in {type(event) for event in emitted}
     # After a manual requeue it begins anew, with its first attempt: one entry, and that is the second run's.
-    assert ([(handle.id, 1)] if operator == "requeued" else []) == entries(connection)
+    assert ([(handle.id, 1)] if change == "requeued" else []) == entries(connection)
     # That it ran is on record; an outcome it has none.
     assert [(1, "lost")] == attempts(connection, handle.id)
 
