@@ -243,7 +243,7 @@ def test_outcomes_that_could_not_be_written_are_logged(
 def test_a_worker_that_fails_loses_nothing(make_app: MakeApp, connection: psycopg.Connection) -> None:
     """Its row does not say that it stopped cleanly, so its tasks are taken back."""
     # Time enough for a busy machine: a worker that could not beat for so long gives up its task for that reason.
-    app = make_app(poll_seconds=0.1, heartbeat_seconds=0.1, dead_after_seconds=2)
+    app = make_app(poll_seconds=0.1, heartbeat_seconds=0.1, dead_after_seconds=6)
     broken, whole = (
         "ALTER TABLE orchestrator.queues RENAME TO q",
         "ALTER TABLE orchestrator.q RENAME TO queues",
