@@ -68,6 +68,7 @@ def test_a_container_serves_the_tests(engine: Engine) -> None:
     assert [0] == [command.returncode for command in engine.commands.values()][-1:]
 
 
+@pytest.mark.long
 def test_the_tests_run_in_a_container(engine: Engine) -> None:
     """pytest itself, with its own server choice, its plugins and its filter of warnings."""
     ran = run(

@@ -489,7 +489,7 @@ def alike(left: object, right: object) -> bool:
 
 
 # All examples share the connection: each is one SELECT, which changes nothing.
-@settings(max_examples=500, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(value=payloads)
 def test_payloads_come_back_equal_or_are_refused_at_the_call(
     connection: psycopg.Connection[Any], value: dict[str, Any]

@@ -42,7 +42,9 @@ def sessions(connection: psycopg.Connection) -> int:
 
 
 @pytest.mark.parametrize("kind", FORKS)
-@pytest.mark.parametrize(("how", "code"), [("return", 0), ("raise", 1), long("exit", 3), long("await", 0)])
+@pytest.mark.parametrize(
+    ("how", "code"), [("return", 0), long("raise", 1), long("exit", 3), long("await", 0)]
+)
 def test_a_forked_copy_ends_where_its_handler_ends(
     database_url: str, connection: psycopg.Connection, tmp_path: Path, kind: str, how: str, code: int
 ) -> None:
@@ -138,8 +140,15 @@ def test_a_worker_without_descriptors_ends_and_is_replaced(
     assert "Traceback" not in parent.log
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-@pytest.mark.parametrize("kind", ["close_wakeup", "take_wakeups"])
+@pytest.mark.parametrize(
+    ("kind", "number"),
+    [
+        ("close_wakeup", signal.SIGTERM),
+        long("close_wakeup", signal.SIGINT),
+        long("take_wakeups", signal.SIGTERM),
+        ("take_wakeups", signal.SIGINT),
+    ],
+)
 def test_a_worker_whose_wakeups_are_taken_ends_cleanly(
     database_url: str, connection: psycopg.Connection, tmp_path: Path, number: signal.Signals, kind: str
 ) -> None:
