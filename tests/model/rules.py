@@ -8,7 +8,7 @@ from typing import Literal
 class Rules:
     """The rules of the protocol. The defaults are the product's; each other value is a known mistake."""
 
-    # What the write of an outcome compares: the lease, the number of the attempt, or only the task's id.
+    # The write of an outcome compares this: the lease, the number of the attempt, or only the task's id.
     outcome_names: Literal["lease", "attempt", "id"] = "lease"
     # False: the lease comes from a sequence. A crash forgets the sequence's advance together with the claim.
     lease_is_random: bool = True

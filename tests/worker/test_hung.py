@@ -151,12 +151,16 @@ def test_a_hung_worker_of_an_applications_own_process_gives_its_tasks_away(
     assert len(seen) > 1
 
 
+def stall_of(*, dead_after_seconds: float) -> Stall:
+    """Return the stall of a worker without tasks."""
+    return Stall(cast(Slots, NoSlots()), abandon=set, dead_after_seconds=dead_after_seconds)
+
+
 def test_a_loop_that_lags_between_two_looks_is_not_hung(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only a look decides, even if the loop has not turned for a second by now."""
     now = 100.0
     monkeypatch.setattr("orchestrator.worker.stall.time.monotonic", lambda: now)
-    stall = Stall(cast(Slots, NoSlots()), abandon=set, dead_after_seconds=30.0)
-    worker_id = uuid4()
+    stall, worker_id = stall_of(dead_after_seconds=30.0), uuid4()
     stall.seen(worker_id)
     now += 0.9
     assert not stall.look(worker_id)
@@ -171,8 +175,7 @@ def test_the_time_before_the_last_turn_is_not_blocked_time(monkeypatch: pytest.M
     """The loop turns between two looks. Only the time since that turn counts."""
     now = 100.0
     monkeypatch.setattr("orchestrator.worker.stall.time.monotonic", lambda: now)
-    stall = Stall(cast(Slots, NoSlots()), abandon=set, dead_after_seconds=1.2)
-    worker_id = uuid4()
+    stall, worker_id = stall_of(dead_after_seconds=1.2), uuid4()
     stall.look(worker_id)
     now += 0.4
     stall.seen(worker_id)
@@ -188,8 +191,7 @@ def test_a_process_that_was_stopped_is_not_hung(monkeypatch: pytest.MonkeyPatch)
     """The time in which the process did not run does not count as the loop's, with any dead_after of the worker."""
     now = 100.0
     monkeypatch.setattr("orchestrator.worker.stall.time.monotonic", lambda: now)
-    stall = Stall(cast(Slots, NoSlots()), set, dead_after_seconds=0.8)
-    worker_id = uuid4()
+    stall, worker_id = stall_of(dead_after_seconds=0.8), uuid4()
     stall.seen(worker_id)
     stall.look(worker_id)
     now += 20.0
