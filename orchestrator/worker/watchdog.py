@@ -86,7 +86,11 @@ class Watchdog:
 
     def obey(self, stop: Callable[[], None], *, grace_seconds: float, hurries: bool) -> None:
         """Call `stop` on the running loop at each stop signal, and make sure that the process then ends. A second
-        signal ends it sooner if `hurries`, and otherwise has no effect."""
+        signal ends it sooner if `hurries`, and otherwise has no effect.
+
+        The handlers outlast the loop. asyncio's own (add_signal_handler) would give way to the default ones when the
+        loop closes, and a signal after a clean stop would make a death by that signal of it.
+        """
         loop = asyncio.get_running_loop()
         signals = heeded = 0
 
@@ -107,8 +111,6 @@ class Watchdog:
 
         self._received = received
         for number in exit_codes.STOPPING:
-            # When the loop closes, it restores the default handlers. Until then Python's handler replaces the loop's.
-            loop.add_signal_handler(number, int)
             signal.signal(number, self._take_again)
         signal.set_wakeup_fd(self._pipe[1], warn_on_full_buffer=False)
         os.register_at_fork(after_in_child=obey_no_more)

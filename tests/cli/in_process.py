@@ -5,7 +5,10 @@ It calls `main` with the arguments, the environment and the streams that a proce
 
 import math
 import os
+import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from unittest import mock
 
@@ -15,7 +18,7 @@ from click.testing import CliRunner
 
 from orchestrator import cli
 from orchestrator.cli.group import walked
-from orchestrator.worker import watchdog
+from orchestrator.worker import exit_codes, watchdog
 from tests import observers
 
 UNKNOWN_ID = "999999999"
@@ -40,6 +43,7 @@ def run(*words: str, url: str | None = None, width: int | None = None, given: st
     env = surroundings(url, width, more)
     with (
         observers.restored(),
+        signals_restored(),
         CliRunner().isolation(given, env) as (out, err, _),
         mock.patch.object(sys, "argv", ["orchestrator", *words]),
         mock.patch.object(formatting, "FORCED_WIDTH", None),
@@ -49,6 +53,18 @@ def run(*words: str, url: str | None = None, width: int | None = None, given: st
     ):
         code = ended()
     return Ran(code, out.getvalue().decode(), err.getvalue().decode())
+
+
+@contextmanager
+def signals_restored() -> Iterator[None]:
+    """Restore the handlers of the stop signals after the block: a worker command keeps its own until its process ends."""
+    before = {number: signal.getsignal(number) for number in exit_codes.STOPPING}
+    try:
+        yield
+    finally:
+        signal.set_wakeup_fd(-1)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def ended() -> int:

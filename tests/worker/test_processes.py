@@ -125,6 +125,18 @@ def test_a_second_signal_hurries(
     assert process.has_logged("task released")
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "SIGINT"])
+def test_a_signal_after_the_loop_leaves_a_clean_stop_clean(
+    database_url: str, tmp_path: Path, number: signal.Signals
+) -> None:
+    """It comes while the application closes: no death by a signal, no traceback."""
+    app, settings = "tests.worker.signalled_at_end:app", {"SIGNALLED_AT_END": str(int(number))}
+    with worker(database_url, tmp_path / "log", "--until-empty", app=app, **settings) as process:
+        assert 0 == process.wait(), process.log
+
+    assert "worker stopped" == process.events()[-1]["event"]
+
+
 def test_a_thread_that_never_ends_does_not_keep_the_process(
     database_url: str, connection: psycopg.Connection, tmp_path: Path
 ) -> None:

@@ -50,6 +50,14 @@ MUTANTS = (
         suites=("worker/test_timeouts.py",),
     ),
     mutant(
+        "signal-after-a-clean-stop",
+        "orchestrator/worker/watchdog.py",
+        "            signal.signal(number, self._take_again)\n",
+        "            loop.add_signal_handler(number, int)\n            signal.signal(number, self._take_again)\n",
+        why="A second signal that comes at the end of a clean stop kills the process: a supervisor reads a failure.",
+        suites=("worker/test_processes.py::test_a_signal_after_the_loop_leaves_a_clean_stop_clean",),
+    ),
+    mutant(
         "handler-that-cancels-itself",
         ATTEMPT,
         "return self.timed_out() if self.expired else await self._raised(error)",
