@@ -106,6 +106,8 @@ def template_database(administrator: psycopg.Connection, server_url: str) -> Ite
     with _database(administrator) as name:
         url = servers.url_of(server_url, name)
         migrate.upgrade(url)
+        with psycopg.connect(url, autocommit=True) as connection:
+            _shrink_catalog(connection)
         with psycopg.connect(url) as connection:
             # xmin and the database's OID: what `installation` compares.
             connection.execute(
@@ -224,6 +226,16 @@ def migrated_database(administrator: psycopg.Connection, server_url: str, templa
             # A clone with another OID is not at home, and nothing would run in it.
             settler.execute("SELECT orchestrator.set_home()")
         yield url
+
+
+def _shrink_catalog(connection: psycopg.Connection) -> None:
+    """Rewrite the system tables. Without their maps of free space and visibility, a clone has 333 files, not 407."""
+    tables = connection.execute(
+        "SELECT relname FROM pg_class"
+        " WHERE relnamespace = 'pg_catalog'::regnamespace AND relkind = 'r' AND NOT relisshared"
+    )
+    names = [sql.Identifier(name) for (name,) in tables]
+    connection.execute(sql.SQL("VACUUM (FULL) {}").format(sql.SQL(", ").join(names)))
 
 
 @contextmanager

@@ -335,6 +335,7 @@ def wait_until_free(lock: Path, *, seconds: float = PATIENCE_SECONDS) -> None:
 @contextmanager
 def _embedded() -> Iterator[str]:
     with temporary_directory() as directory:
+        copy_embedded_cluster(directory)
         try:
             yield embedded.start(directory, settings=SETTINGS)
         finally:
