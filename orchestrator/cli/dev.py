@@ -7,9 +7,8 @@ import click
 
 from orchestrator import events, observe
 from orchestrator.app import Orchestrator
-from orchestrator.cli.load_application import load_app
 from orchestrator.cli.migrate import print_notice
-from orchestrator.cli.worker import named, run
+from orchestrator.cli.worker import loaded, named, run
 from orchestrator.postgres import connect, embedded_stop
 from orchestrator.schema import migrate as schema
 
@@ -50,7 +49,7 @@ def dev(
     """
     if url and data:
         raise click.UsageError("--url and --data name two databases; give one of them")
-    application = load_app(app)
+    application = loaded(app)
     url = url or named_by(application, data)
     observe.follow(minimum=log_level)
     click.echo(f"PostgreSQL: {shown(url)}")

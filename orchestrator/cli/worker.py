@@ -9,7 +9,7 @@ from functools import partial
 import click
 from click.core import ParameterSource
 
-from orchestrator import observe
+from orchestrator import Orchestrator, observe
 from orchestrator.cli.error_messages import report_error
 from orchestrator.cli.load_application import load_app
 from orchestrator.config import METRICS_HOST, PORT_MAX
@@ -17,7 +17,7 @@ from orchestrator.errors import ConfigError
 from orchestrator.worker import Worker, exit_codes, loop
 from orchestrator.worker.parent import Parent
 from orchestrator.worker.parent_connection import ParentConnection
-from orchestrator.worker.watchdog import Watchdog
+from orchestrator.worker.watchdog import Watchdog, ignore_signals, ignore_signals_at_exit
 
 PROCESSES_MAX = 256
 
@@ -113,7 +113,7 @@ def worker(
         observe.follow(minimum=log_level)
         context.exit(keep(context, processes, metrics_host, metrics_port))
     line = held(tether)
-    application = load_app(app)
+    application = loaded(app)
     observe.follow(minimum=log_level)
     made = application.worker(
         queues=names,
@@ -142,7 +142,15 @@ def named(queues: str | None) -> tuple[str, ...] | None:
 def keep(context: click.Context, processes: int, host: str | None, port: int | None) -> int:
     """Keep several worker processes, serve their metrics, and return the exit code."""
     with family(host, port) as numbers:
-        return Parent(lambda line: again(context, line), processes=processes, family=numbers).run()
+        code = Parent(lambda line: again(context, line), processes=processes, family=numbers).run()
+        ignore_signals()
+        return code
+
+
+def loaded(app: str) -> Orchestrator:
+    """Load the application of a worker. No stop signal then kills the process after a clean stop."""
+    ignore_signals_at_exit()
+    return load_app(app)
 
 
 def held(descriptor: int | None) -> ParentConnection | None:

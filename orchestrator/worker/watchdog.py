@@ -20,6 +20,7 @@ number of each signal to a descriptor, on whichever thread takes it. The watchdo
 """
 
 import asyncio
+import atexit
 import faulthandler
 import math
 import os
@@ -44,6 +45,10 @@ END_SECONDS = 45.0
 BLOCKED_SECONDS = 5.0
 """After a second signal, if the loop has not noticed the first. No task is released then."""
 
+CLOSE_SECONDS = 15.0
+"""After a signal that comes when the loop has ended: the application closes. `orchestrator dev` waits up to 10 s for
+its server."""
+
 SAY_SECONDS = 1.0
 
 LOCKED_SECONDS = 60.0
@@ -60,7 +65,7 @@ class Watchdog:
 
     def __init__(self, worker: Worker) -> None:
         self._worker = worker
-        self._runs = False
+        self._runs = self._obeys = False
         self._lock_looked_at = -math.inf
         # Two descriptors that only the watchdog uses: code that closes these has closed others as well.
         self._pipe = os.pipe()
@@ -80,6 +85,9 @@ class Watchdog:
     def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
         self._runs = False
         faulthandler.cancel_dump_traceback_later()
+        if self._obeys:
+            with suppress(OSError, ValueError):  # the pipe is closed
+                self._take_wakeups()  # uvloop has reset it
         if kind is not None:
             self._end_if_closed()
             self.end_within(END_SECONDS)
@@ -88,8 +96,8 @@ class Watchdog:
         """Call `stop` on the running loop at each stop signal, and make sure that the process then ends. A second
         signal ends it sooner if `hurries`, and otherwise has no effect.
 
-        The handlers outlast the loop. asyncio's own (add_signal_handler) would give way to the default ones when the
-        loop closes, and a signal after a clean stop would make a death by that signal of it.
+        asyncio restores the default handlers when its loop closes. A signal that came then would kill a process that
+        has stopped cleanly. So these are Python's handlers, which stay.
         """
         loop = asyncio.get_running_loop()
         signals = heeded = 0
@@ -106,19 +114,26 @@ class Watchdog:
                 self.end_within(grace_seconds + END_SECONDS)
             else:
                 self.end_within(END_SECONDS if heeded else BLOCKED_SECONDS)
-            with suppress(RuntimeError):  # the loop has ended
+            try:
                 loop.call_soon_threadsafe(heed)
+            except RuntimeError:  # the loop has ended
+                self.end_within(CLOSE_SECONDS)
 
         self._received = received
+        self._obeys = True
         for number in exit_codes.STOPPING:
             signal.signal(number, self._take_again)
-        signal.set_wakeup_fd(self._pipe[1], warn_on_full_buffer=False)
+        self._take_wakeups()
         os.register_at_fork(after_in_child=obey_no_more)
+
+    def _take_wakeups(self) -> int:
+        """Let Python write the numbers of signals to the watchdog's pipe. Return the descriptor that it wrote to."""
+        return signal.set_wakeup_fd(self._pipe[1], warn_on_full_buffer=False)
 
     def _take_again(self, number: int, _frame: FrameType | None) -> None:
         """Take a signal that did not reach the pipe: other code has set its own descriptor, as asyncio does."""
         with suppress(OSError, ValueError):  # the pipe is closed
-            if signal.set_wakeup_fd(self._pipe[1], warn_on_full_buffer=False) != self._pipe[1]:
+            if self._take_wakeups() != self._pipe[1]:
                 os.write(self._pipe[1], bytes([number]))
 
     def end_within(self, seconds: float) -> None:
@@ -182,6 +197,21 @@ class Watchdog:
         with suppress(Exception):
             events.emit(events.ProcessGivenUp(os.getpid(), reason))
             sys.stderr.flush()
+
+
+def ignore_signals_at_exit() -> None:
+    """Ignore stop signals while the interpreter ends. It restores the default handlers first, and a signal would then
+    kill a process that has stopped cleanly.
+
+    Call this before the application is loaded: the application's own functions at exit then run earlier.
+    """
+    atexit.register(ignore_signals)
+
+
+def ignore_signals() -> None:
+    """Ignore all stop signals: nothing is left to stop."""
+    for number in exit_codes.STOPPING:
+        signal.signal(number, signal.SIG_IGN)
 
 
 def obey_no_more() -> None:

@@ -57,7 +57,7 @@ def run(*words: str, url: str | None = None, width: int | None = None, given: st
 
 @contextmanager
 def signals_restored() -> Iterator[None]:
-    """Restore the handlers of the stop signals after the block. A worker command keeps its own until it ends."""
+    """Restore the handlers of the stop signals after the block. A worker keeps its own until its process ends."""
     before = {number: signal.getsignal(number) for number in exit_codes.STOPPING}
     try:
         yield

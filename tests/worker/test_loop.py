@@ -27,7 +27,7 @@ class Swift(asyncio.SelectorEventLoop):
 
 @pytest.fixture
 def nothing_frozen() -> Iterator[None]:
-    """Let the collector see all objects, as in a new process; conftest.py hides those of the tests from it."""
+    """Let the collector see all objects, as in a new process. conftest.py excludes those of the tests."""
     gc.unfreeze()
     yield
     gc.freeze()
@@ -109,6 +109,7 @@ def test_garbage_that_was_in_use_for_long_is_collected_too(monkeypatch: pytest.M
     assert 0 == loop.run(left())
 
 
+@pytest.mark.usefixtures("nothing_frozen")
 def test_in_another_thread_the_collector_is_left_alone() -> None:
     """A web process may run a worker beside its own work."""
     before = gc.get_threshold(), gc.get_freeze_count()

@@ -1,18 +1,29 @@
 """Workers as processes: killed, stopped, and paused."""
 
 import json
+import os
 import signal
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import LiteralString
+from unittest import mock
 
+import click
 import psycopg
 import pytest
 
+from orchestrator.worker import exit_codes
+from orchestrator.worker.parent import Parent
 from tests.patience import eventually
-from tests.worker.processes import Process, worker
+from tests.tiers import long
+from tests.worker.processes import Process, begin, begin_worker, surroundings, worker
 from tests.worker.running import attempts, status, statuses, task, value
+
+# The group exports a command of the module's name, which hides the module from `import`.
+cli_worker = import_module("orchestrator.cli.worker")
 
 DOOR = 4711
 CONFIDENTIAL = "hunter2-in-the-payload"
@@ -125,16 +136,60 @@ def test_a_second_signal_hurries(
     assert process.has_logged("task released")
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "SIGINT"])
+@pytest.mark.parametrize(
+    ("number", "moment"),
+    [
+        (signal.SIGTERM, "it closes"),
+        (signal.SIGINT, "it closes"),
+        (signal.SIGTERM, "the interpreter ends"),
+        long(signal.SIGINT, "the interpreter ends"),
+    ],
+)
 def test_a_signal_after_the_loop_leaves_a_clean_stop_clean(
-    database_url: str, tmp_path: Path, number: signal.Signals
+    database_url: str, tmp_path: Path, number: signal.Signals, moment: str
 ) -> None:
-    """It comes while the application closes: no death by a signal, no traceback."""
-    app, settings = "tests.worker.signalled_at_end:app", {"SIGNALLED_AT_END": str(int(number))}
-    with worker(database_url, tmp_path / "log", "--until-empty", app=app, **settings) as process:
-        assert 0 == process.wait(), process.log
+    """It comes while the application closes, or when its interpreter ends: no death by a signal, no traceback."""
+    process = signalled_at_end(database_url, tmp_path / "log", number, moment)
 
+    assert 0 == process.wait(), process.log
     assert "worker stopped" == process.events()[-1]["event"]
+
+
+def test_an_application_that_hangs_when_it_closes_ends_after_a_signal(
+    database_url: str, tmp_path: Path
+) -> None:
+    """The grace is for tasks, and there are none any more."""
+    process = signalled_at_end(database_url, tmp_path / "log", signal.SIGTERM, "it hangs")
+    try:
+        # Sooner than the grace and the time for the last outcomes, 75 s.
+        assert 1 == process.wait(45), process.log
+    finally:
+        process.kill()
+
+    assert process.has_logged("process given up")
+
+
+def signalled_at_end(url: str, log: Path, number: signal.Signals, moment: str) -> Process:
+    """Start a worker that ends by itself and then gets a signal. Only a new interpreter has an end of its own."""
+    settings = {"SIGNALLED_AT_END": moment, "SIGNAL_AT_END": str(int(number))}
+    app, fresh = "tests.worker.signalled_at_end:app", moment == "the interpreter ends"
+    return begin_worker(url, log, "--until-empty", settings=settings, app=app, fresh=fresh)
+
+
+def test_a_signal_after_the_children_leaves_a_clean_stop_clean(tmp_path: Path) -> None:
+    """The same for the parent of several processes."""
+    process = begin(parent_that_is_signalled_at_its_end, log=tmp_path / "log", env=surroundings(None))
+
+    assert 0 == process.wait(), process.log
+
+
+def parent_that_is_signalled_at_its_end() -> None:
+    """Be a parent whose children have all stopped cleanly, and that then gets signals."""
+    with mock.patch.object(Parent, "run", return_value=0):
+        code = cli_worker.keep(click.Context(cli_worker.worker), 2, None, None)
+    for number in exit_codes.STOPPING:
+        os.kill(os.getpid(), number)
+    sys.exit(code)
 
 
 def test_a_thread_that_never_ends_does_not_keep_the_process(

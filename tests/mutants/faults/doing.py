@@ -58,6 +58,24 @@ MUTANTS = (
         suites=("worker/test_processes.py::test_a_signal_after_the_loop_leaves_a_clean_stop_clean",),
     ),
     mutant(
+        "signal-while-the-interpreter-ends",
+        "orchestrator/cli/worker.py",
+        "    ignore_signals_at_exit()\n    return load_app(app)",
+        "    return load_app(app)",
+        why="The interpreter restores the default handlers before it ends: a signal then kills the process.",
+        suites=("worker/test_processes.py::test_a_signal_after_the_loop_leaves_a_clean_stop_clean",),
+    ),
+    mutant(
+        "hangs-when-it-closes",
+        "orchestrator/worker/watchdog.py",
+        "                self.end_within(CLOSE_SECONDS)\n",
+        "                pass\n",
+        why="An application that hangs when it closes lives on for the grace, and longer, after a stop signal.",
+        suites=(
+            "worker/test_processes.py::test_an_application_that_hangs_when_it_closes_ends_after_a_signal",
+        ),
+    ),
+    mutant(
         "handler-that-cancels-itself",
         ATTEMPT,
         "return self.timed_out() if self.expired else await self._raised(error)",
