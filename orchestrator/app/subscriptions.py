@@ -6,7 +6,7 @@ from typing import Any
 
 from orchestrator import events
 from orchestrator.errors import ConfigError
-from orchestrator.task.duration import shown
+from orchestrator.task.duration import cut, shown
 
 
 class Subscriptions:
@@ -38,7 +38,7 @@ def checked(kinds: Sequence[Any]) -> Sequence[type[events.Event]]:
     for kind in kinds:
         if isinstance(kind, type) and issubclass(kind, events.Event):
             continue
-        name = getattr(kind, "__name__", shown(kind))
+        name = cut(getattr(kind, "__name__", shown(kind)))
         namesake = isinstance(kind, type) and hasattr(events, name)
         raise ConfigError(
             f"{name} is no event" + (f"; did you mean orchestrator.events.{name}?" if namesake else "")
@@ -58,4 +58,4 @@ def check(subscriber: Callable[..., object]) -> None:
 
 
 def name_of(subscriber: Callable[..., object]) -> str:
-    return getattr(subscriber, "__qualname__", None) or repr(subscriber)
+    return cut(getattr(subscriber, "__qualname__", None) or shown(subscriber))

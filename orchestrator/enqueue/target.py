@@ -15,6 +15,7 @@ import psycopg
 from orchestrator.enqueue.target_django import AsyncDjango, Django
 from orchestrator.enqueue.target_psycopg import AsyncPsycopg, Psycopg
 from orchestrator.enqueue.target_sqlalchemy import AsyncSqlalchemy, Sqlalchemy
+from orchestrator.task.duration import shown
 
 Target = Psycopg | Sqlalchemy | Django
 AsyncTarget = AsyncPsycopg | AsyncSqlalchemy | AsyncDjango
@@ -86,9 +87,9 @@ def django(alias: str) -> Django:
         raise TypeError("using() takes a connection or the alias of a Django database, not a URL")
     db = sys.modules.get("django.db")
     if db is None:
-        raise TypeError(f"using({alias!r}) names a Django database, but Django is not loaded in this process")
+        raise TypeError(f"using({shown(alias)}) names a Django database, but Django is not loaded in this process")
     if alias not in db.connections:
-        raise TypeError(f"Django has no database {alias!r}; its settings know {', '.join(db.connections)}")
+        raise TypeError(f"Django has no database {shown(alias)}; its settings know {', '.join(db.connections)}")
     if (vendor := db.connections[alias].vendor) != "postgresql":
         raise TypeError(f"Django's database {alias!r} is {vendor}; tasks live in PostgreSQL")
     return Django(alias, db)

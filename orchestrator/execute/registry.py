@@ -11,7 +11,9 @@ from orchestrator.errors import RegistryError
 from orchestrator.execute.arguments import Hints, hints_of, typed
 from orchestrator.execute.context import Context
 from orchestrator.task.backoff import Backoff
-from orchestrator.task.duration import shown
+from orchestrator.task.duration import cut, shown
+
+REASON_CHARACTERS_MAX = 200
 
 Executor = Literal["async", "thread", "process"]
 
@@ -71,7 +73,8 @@ class Handler:
         try:
             self.signature.bind(**given)
         except TypeError as error:
-            raise TypeError(f"{self.type}: {error}") from None
+            # It repeats the name of an argument.
+            raise TypeError(f"{self.type}: {cut(str(error), REASON_CHARACTERS_MAX)}") from None
 
     def _fits(self, given: dict[str, Any]) -> bool:
         """Tell whether the function takes these names. `signature.bind` checks the same in 3 µs, and says why not."""

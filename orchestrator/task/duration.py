@@ -48,4 +48,9 @@ def shown(value: object) -> str:
         Exception
     ):  # Python writes no number of more than 4300 digits, and a class may have a __repr__ that raises
         return f"a value of type {type(value).__name__}"
-    return written if len(written) <= SHOWN_CHARACTERS_MAX else f"{written[:SHOWN_CHARACTERS_MAX]}…"
+    return cut(written)
+
+
+def cut(text: str, characters_max: int = SHOWN_CHARACTERS_MAX) -> str:
+    """Return a text, or its beginning."""
+    return text if len(text) <= characters_max else f"{text[:characters_max]}…"

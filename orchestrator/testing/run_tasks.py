@@ -181,7 +181,7 @@ class TaskRunner:
         """Run a task's handler and write down how that ended; say how, and what it raised."""
         handler = self._registry.find(task.type)
         if handler is None:
-            reason = f"the application that is drained has no handler for type {task.type}"
+            reason = f"the application has no handler for type {task.type}"
             end: End = PutBack(Fault("UnknownType", reason), UNKNOWN_SECONDS, (task.put_back or 0) + 1)
             return await self.finish(Outcome(task, end)), None
         attempt = RecordedAttempt(

@@ -152,7 +152,7 @@ def test_a_task_that_is_not_committed_yet(connection: psycopg.Connection, databa
         (
             "dead_letter",
             {"error": REFUSED, "attempt": 1},
-            r"it was given up for good: ConnectionRefusedError",
+            r"it failed for good: ConnectionRefusedError",
         ),
         ("dead_letter", {"error": None}, r"all of its 4 attempts have failed\. When the cause is mended:"),
     ],
@@ -423,7 +423,7 @@ def test_a_suspect_that_no_worker_could_run_alone(connection: psycopg.Connection
     found = why(connection, task_id)
 
     assert "suspect" == found.reason
-    assert "has cost 2 workers their lives, so it runs with nothing else beside it" in found.says
+    assert "2 workers died while they ran task" in found.says
 
 
 # Ready.

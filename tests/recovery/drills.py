@@ -39,7 +39,7 @@ WHERE l.losses >= 2
 
 LIMITS = {
     "worker killed: its tasks run again": 4.0,
-    "leader killed: its tasks run again": 10.0,
+    "leader killed: its tasks run again": 8.0,
     "leader and worker killed together: both declared dead": 8.0,
     "leader and deputy killed together: both declared dead": 8.0,
     "storm (leader and worker killed each 5 s): tasks taken back": 8.0,

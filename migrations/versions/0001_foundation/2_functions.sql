@@ -977,7 +977,7 @@ AS $$
                 t.id, t.finished_at::timestamptz(0), s.ago,
                 CASE
                     WHEN t.error ->> 'class' = 'WorkerLost' THEN format('%s workers died while they ran it', t.losses)
-                    WHEN t.attempt < t.max_attempts THEN 'it was given up for good'
+                    WHEN t.attempt < t.max_attempts THEN 'it failed for good'
                     ELSE format('all of its %s attempts have failed', t.max_attempts)
                 END,
                 coalesce(': ' || left(t.error ->> 'class', 200), '') || coalesce(': ' || left(t.error ->> 'message', 300), '')
@@ -1088,8 +1088,8 @@ END
 $$;
 
 -- The part of explanation() about a task that is due. It returns the first reason that holds: the queue is paused, no
--- live worker serves it, none of those workers knows the type, another transaction has the row locked, the task has
--- cost two workers their lives, all slots are busy; or nothing keeps it, and the answer is how many tasks are ahead of
+-- live worker serves it, none of those workers knows the type, another transaction has the row locked, two
+-- workers died while they ran the task, all slots are busy; or nothing keeps it, and the answer is how many tasks are ahead of
 -- it. A worker that did not report its types (an older one) counts as knowing the type. The tasks ahead are counted to
 -- 10,000. They are counted in two halves: for (position, id) < (…) PostgreSQL 15 reads on through all equal positions,
 -- and tasks that were enqueued together have equal positions (230 ms for the first of a million, 2 ms in halves).
@@ -1196,7 +1196,7 @@ BEGIN
         RETURN QUERY SELECT
             'suspect',
             format(
-                '%s, but has cost %s workers their lives: it waits for one that lets all else come to its end, and runs it alone%s.'
+                '%s, but %s workers died while they ran it: it waits for a worker that has ended its other tasks, and runs alone%s.'
                 ' If it is not wanted:', ready, task.losses, tail
             ),
             format('SELECT orchestrator.cancel(%s);', task.id);
@@ -1247,7 +1247,7 @@ END
 $$;
 
 -- The part of explanation() about a task that is not due yet, and why: the producer gave it a time; a worker put it
--- back, because it did not know the type; it has cost two workers their lives, and no worker was free to run it alone;
+-- back, because it did not know the type; two workers died while they ran it, and no worker was free to run it alone;
 -- an attempt failed, and the next one waits; its handler snoozed it.
 CREATE OR REPLACE FUNCTION orchestrator.explain_scheduled(task_id bigint)
 RETURNS TABLE (reason text, says text, command text)
@@ -1292,8 +1292,8 @@ BEGIN
         RETURN QUERY SELECT
             'suspect',
             format(
-                'task %s has cost %s workers their lives, so it runs with nothing else beside it, and the worker that took it'
-                ' had other tasks that would not end; it is tried again: %s. If it is not wanted:', task.id, task.losses, due
+                '%s workers died while they ran task %s, so it runs alone; the worker that claimed it had other tasks that did not'
+                ' end, and it is tried again: %s. If it is not wanted:', task.losses, task.id, due
             ),
             format('SELECT orchestrator.cancel(%s);', task.id);
         RETURN;

@@ -1,4 +1,4 @@
--- Suspects that are tried again (they have cost two workers their lives), and tasks that cost five workers and became
+-- Suspects that are tried again (two workers died while they ran them), and tasks that cost five workers and became
 -- dead letters within the last day. Out: id; type; losses; whether it is a dead letter; the statement that shows its
 -- history. It reads the last 10,000 recorded attempts and the last 10,000 dead letters.
 -- Paths: attempts_pkey, tasks_live_pkey, tasks_dead_finished_idx.

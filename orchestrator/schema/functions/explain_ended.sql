@@ -30,7 +30,7 @@ AS $$
                 t.id, t.finished_at::timestamptz(0), s.ago,
                 CASE
                     WHEN t.error ->> 'class' = 'WorkerLost' THEN format('%s workers died while they ran it', t.losses)
-                    WHEN t.attempt < t.max_attempts THEN 'it was given up for good'
+                    WHEN t.attempt < t.max_attempts THEN 'it failed for good'
                     ELSE format('all of its %s attempts have failed', t.max_attempts)
                 END,
                 coalesce(': ' || left(t.error ->> 'class', 200), '') || coalesce(': ' || left(t.error ->> 'message', 300), '')

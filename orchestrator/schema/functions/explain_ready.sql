@@ -1,6 +1,6 @@
 -- The part of explanation() about a task that is due. It returns the first reason that holds: the queue is paused, no
--- live worker serves it, none of those workers knows the type, another transaction has the row locked, the task has
--- cost two workers their lives, all slots are busy; or nothing keeps it, and the answer is how many tasks are ahead of
+-- live worker serves it, none of those workers knows the type, another transaction has the row locked, two
+-- workers died while they ran the task, all slots are busy; or nothing keeps it, and the answer is how many tasks are ahead of
 -- it. A worker that did not report its types (an older one) counts as knowing the type. The tasks ahead are counted to
 -- 10,000. They are counted in two halves: for (position, id) < (…) PostgreSQL 15 reads on through all equal positions,
 -- and tasks that were enqueued together have equal positions (230 ms for the first of a million, 2 ms in halves).
@@ -107,7 +107,7 @@ BEGIN
         RETURN QUERY SELECT
             'suspect',
             format(
-                '%s, but has cost %s workers their lives: it waits for one that lets all else come to its end, and runs it alone%s.'
+                '%s, but %s workers died while they ran it: it waits for a worker that has ended its other tasks, and runs alone%s.'
                 ' If it is not wanted:', ready, task.losses, tail
             ),
             format('SELECT orchestrator.cancel(%s);', task.id);

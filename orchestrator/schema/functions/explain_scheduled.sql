@@ -1,5 +1,5 @@
 -- The part of explanation() about a task that is not due yet, and why: the producer gave it a time; a worker put it
--- back, because it did not know the type; it has cost two workers their lives, and no worker was free to run it alone;
+-- back, because it did not know the type; two workers died while they ran it, and no worker was free to run it alone;
 -- an attempt failed, and the next one waits; its handler snoozed it.
 CREATE OR REPLACE FUNCTION orchestrator.explain_scheduled(task_id bigint)
 RETURNS TABLE (reason text, says text, command text)
@@ -44,8 +44,8 @@ BEGIN
         RETURN QUERY SELECT
             'suspect',
             format(
-                'task %s has cost %s workers their lives, so it runs with nothing else beside it, and the worker that took it'
-                ' had other tasks that would not end; it is tried again: %s. If it is not wanted:', task.id, task.losses, due
+                '%s workers died while they ran task %s, so it runs alone; the worker that claimed it had other tasks that did not'
+                ' end, and it is tried again: %s. If it is not wanted:', task.losses, task.id, due
             ),
             format('SELECT orchestrator.cancel(%s);', task.id);
         RETURN;
