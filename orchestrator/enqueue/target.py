@@ -87,9 +87,13 @@ def django(alias: str) -> Django:
         raise TypeError("using() takes a connection or the alias of a Django database, not a URL")
     db = sys.modules.get("django.db")
     if db is None:
-        raise TypeError(f"using({shown(alias)}) names a Django database, but Django is not loaded in this process")
+        raise TypeError(
+            f"using({shown(alias)}) names a Django database, but Django is not loaded in this process"
+        )
     if alias not in db.connections:
-        raise TypeError(f"Django has no database {shown(alias)}; its settings know {', '.join(db.connections)}")
+        raise TypeError(
+            f"Django has no database {shown(alias)}; its settings know {', '.join(db.connections)}"
+        )
     if (vendor := db.connections[alias].vendor) != "postgresql":
         raise TypeError(f"Django's database {alias!r} is {vendor}; tasks live in PostgreSQL")
     return Django(alias, db)

@@ -12,9 +12,9 @@ attempts that run too long, to do the housekeeping. One worker does them at a ti
               resigned (shutdown) · the fence found no row · not renewed in time, by our own clock
 
 The workers table is authoritative: a unique index lets one row at most have `is_leader`. A term is a number from a
-sequence, drawn durably at each election. So terms strictly rise, and `(worker, term)` names one reign for ever.
+sequence, drawn durably at each election. So terms strictly rise, and no `(worker, term)` comes twice.
 All comparisons of time use the database's clock. Our own monotonic clock only makes us stop *earlier*, never later: we
-trust a reign for one term from the moment at which we *sent* the beat that renewed it.
+trust a term for its length from the moment at which we *sent* the beat that renewed it.
 
 The fence keeps two leaders apart, not a clock. The transaction of each duty first locks its own leader's row
 FOR KEY SHARE; it names the worker, the term, and requires that the term has not run out. Without that row the duty
@@ -24,7 +24,7 @@ SHARE, as the leader's beat does.) So a duty commits before the next term begins
 
 What each failure leads to:
 
-    leader killed          its beacon goes with its session. The others see it gone for 2 s, then depose the leader.
+    leader killed          its beacon goes with its session. The others see it gone for 2 s, then remove the leader.
                            From the first sight on, their duties look too: so workers that died with the leader are
                            taken back right after the election
     ... before it has one  its term runs out. So a worker without a beacon stands only when the lead was vacant for 4 s
@@ -35,7 +35,7 @@ What each failure leads to:
     duty is slow           its lane waits, the urgent lane does not; the server ends it after half a term
     server crashes         it may forget the last renewals: the term ends sooner. It does not forget a drawn term
     server's clock jumps   forward: the term is over, an election follows. Back: a term that ends further ahead than two
-                           terms counts as over. Either way at most one reign can pass the fence
+                           terms counts as over. Either way at most one of them can pass the fence
     no worker is left      tasks wait; the next worker that starts takes them back
 
 Lock order: the leader's row, then one's own, then other workers' rows, then tasks by id. An election does not use the

@@ -30,7 +30,7 @@ class TermOver(OrchestratorError):
 def fenced(
     connection: psycopg.Connection[Any], leadership: Leadership, *, limit_seconds: float
 ) -> Iterator[None]:
-    """Open a transaction that commits only in this reign. The server ends it after the limit."""
+    """Open a transaction that commits only in this term. The server ends it after the limit."""
     given = {
         "id": leadership.worker_id,
         "term": leadership.term,

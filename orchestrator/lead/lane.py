@@ -40,7 +40,7 @@ class Duty:
     worth: Callable[[psycopg.Connection[Any]], bool] = always
     share: float = 1.0
     soon: Callable[[], float] = never  # in how many seconds to look again, before the next turn
-    delay_seconds: float = 0.0  # from the beginning of a reign
+    delay_seconds: float = 0.0  # from the beginning of a term
 
 
 class Lane:
@@ -52,14 +52,14 @@ class Lane:
         self._due = [(0.0, duty) for duty in duties]
 
     def begin(self) -> None:
-        """Begin a reign: every duty is due."""
+        """Begin a term: each duty is due."""
         now = time.monotonic()
         self._due = [(now + duty.delay_seconds, duty) for _, duty in self._due]
 
     def step(self, leadership: Leadership) -> float:
         """Do the duty that has been due for longest, if one is due; return in how many seconds to call again.
 
-        Raises TermOver when the reign is over. Any other error of a duty becomes an event, and ends its turn.
+        Raises TermOver when the term is over. Any other error of a duty becomes an event, and ends its turn.
         """
         at, duty = min(self._due, key=due_at)
         now = time.monotonic()
@@ -78,7 +78,7 @@ class Lane:
                 for _, duty in self._due:
                     duty.worth(connection)
         except Exception as error:
-            # Without this look a reign only takes longer to see these things.
+            # Without this look the leader only takes longer to see these things.
             self._line.failed(error)
 
     def close(self) -> None:

@@ -1,7 +1,7 @@
 """The part of a worker that stands for the lead, and does the duties while it leads. It has threads of its own, so that
 a handler that blocks the loop delays no duty.
 
-    heard() ──► vacant? stand ──► leads: urgent lane and housekeeping lane, each a thread, until the reign is over
+    heard() ──► vacant? stand ──► leads: urgent lane and housekeeping lane, each a thread, until the term is over
 """
 
 import threading
@@ -183,7 +183,7 @@ class Leader:
                 )
 
     def _prepare_takeover(self, gone: Gone) -> None:
-        """Let the duties look for missing workers from now on: they may be gone together with the leader. A reign then
+        """Let the duties look for missing workers from now on: they may be gone together with the leader. A term then
         begins with what the duties have seen: the graces of all beacons run at the same time."""
         if gone != self._prepared_for:
             self._prepared_for = gone
@@ -247,14 +247,14 @@ class Leader:
         events.emit(events.LeaderElected(leadership.worker_id, leadership.term))
 
     def _believed(self) -> Leadership | None:
-        """Return our reign, for as long as our own clock trusts it."""
+        """Return our term, for as long as our own clock trusts it."""
         with self._changed:
             if self._leadership is not None and time.monotonic() >= self._trusted_until:
                 self._step_down(self._leadership)
             return self._leadership
 
     def _step_down(self, leadership: Leadership) -> None:
-        """Stop trusting this reign; the caller holds the condition."""
+        """Stop trusting this term; the caller holds the condition."""
         if self._leadership == leadership:
             self._leadership = None
             events.emit(events.LeaderSteppedDown(leadership.worker_id, leadership.term))

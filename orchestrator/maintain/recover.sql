@@ -10,7 +10,7 @@
 -- other unseen. A task that had begun counts a loss, is written into attempts, and runs again. Another task may have
 -- killed the worker, so one attempt is given back if it was the last. From the second loss on a task runs alone
 -- (worker/suspects.py), and only what it loses alone counts against it: with the third such loss, its fifth, it becomes
--- a dead letter. One such loss would be too few: where workers are killed at random, that condemned 5 innocent tasks of
+-- a dead letter. One such loss would be too few: where workers are killed at random, that convicted 5 innocent tasks of
 -- 47,025.
 -- Out: one row: tasks returned, tasks made dead letters, workers declared dead; ended: queue, type and result of each
 -- (an undeclared type is any text, and is reported without its name); leader: the worker that runs this. At most

@@ -52,18 +52,18 @@ def status(connection: psycopg.Connection[Any], *, exact: bool = False) -> Statu
     """Read the whole status; `exact` counts, however long it takes."""
     at = find.now(connection)
     every_queue = with_rates(connection, queues(connection, exact=exact))
-    crew, first = workers(connection), leader(connection)
+    live, first = workers(connection), leader(connection)
     counted = min((each.as_of for each in every_queue if each.as_of is not None), default=None)
     found = concerns(
         every_queue,
-        crew,
+        live,
         at=at,
         counted_at=counted,
         led=first is not None,
         copied_from=compatibility.origins(connection),
         unknown_types=unknown_types(connection),
     )
-    return Status(at, counted, every_queue, crew, first, found)
+    return Status(at, counted, every_queue, live, first, found)
 
 
 def leader(connection: psycopg.Connection[Any]) -> Leader | None:

@@ -13,7 +13,7 @@ RECOVER_EVERY_SECONDS = 1.0
 # While a transaction holds an old snapshot, finding the workers that hold tasks reads many dead index entries.
 RECOVER_SHARE = 0.2
 TIMEOUTS_EVERY_SECONDS = 5.0
-# A reign may begin after the database was away: outcomes that had to wait are written first.
+# A term may begin after the database was away: outcomes that had to wait are written first.
 TIMEOUTS_DELAY_SECONDS = 10.0
 # A leaf that a reader keeps from being dropped is tried again after so long.
 HOUSE_EVERY_SECONDS = 60.0

@@ -128,9 +128,9 @@ class AttemptEnder:
         self._slots.wake_one()
 
     def _spawn_loss_record(self, slot: Slot, reason: str) -> None:
-        farewell = asyncio.create_task(self._part(self._voided({slot}), reason))
-        self._unwritten_losses.add(farewell)
-        farewell.add_done_callback(self._unwritten_losses.discard)
+        recording = asyncio.create_task(self._part(self._voided({slot}), reason))
+        self._unwritten_losses.add(recording)
+        recording.add_done_callback(self._unwritten_losses.discard)
 
     def _voided(self, slots: Iterable[Slot]) -> dict[Slot, Attempt]:
         """Ignore what the handlers in these slots return from now on. Return their attempts."""

@@ -42,7 +42,7 @@ def do_all(connection: psycopg.Connection, duty: Duty, *, at_most: int = 100) ->
     raise AssertionError(f"not at its end after {at_most} rounds")
 
 
-def do_at_once(database_url: str, duty: Duty, *, crew: int = 2) -> None:
+def do_at_once(database_url: str, duty: Duty, *, leaders: int = 2) -> None:
     """Let several leaders do the same until nothing is left."""
 
     def lead(_: int) -> None:
@@ -54,8 +54,8 @@ def do_at_once(database_url: str, duty: Duty, *, crew: int = 2) -> None:
                     return
         raise AssertionError(f"put off {PUT_OFF_MAX} times")
 
-    with ThreadPoolExecutor(crew) as pool:
-        list(pool.map(lead, range(crew)))
+    with ThreadPoolExecutor(leaders) as pool:
+        list(pool.map(lead, range(leaders)))
 
 
 def reads(connection: psycopg.Connection, duty: Duty, table: str) -> tuple[int, int, list[str]]:

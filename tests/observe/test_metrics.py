@@ -193,14 +193,14 @@ def test_only_the_leader_reports_the_cluster() -> None:
     elected = events.LeaderElected(worker_id, 41)
 
     leading = metrics_after(elected, SAMPLE)
-    deposed = metrics_after(elected, SAMPLE, events.LeaderSteppedDown(worker_id, 41))
+    stepped_down = metrics_after(elected, SAMPLE, events.LeaderSteppedDown(worker_id, 41))
     too_late = metrics_after(elected, events.LeaderSteppedDown(worker_id, 41), SAMPLE)
 
     assert 7.0 == leading['orchestrator_queue_tasks{queue="mail",status="pending"}']
     assert 61.5 == leading['orchestrator_queue_oldest_ready_seconds{queue="mail"}']
     assert (1.0, 41.0) == (leading["orchestrator_is_leader"], leading["orchestrator_leader_term"])
     of_sample = (SAMPLE_AGE.full_name, *(metric.full_name for metric, _ in SOURCES[events.GaugesSampled]))
-    for later in (deposed, too_late):
+    for later in (stepped_down, too_late):
         assert (0.0, 0.0) == (later["orchestrator_is_leader"], later["orchestrator_leader_term"])
         assert not [name for name in later if name.startswith(of_sample)]
 

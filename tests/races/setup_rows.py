@@ -126,7 +126,7 @@ def key(name: str, task_id: int, *, expires: str = "now + 1 hour") -> str:
     return put("idempotency_keys", {"type": "mail", "key": name, "task_id": task_id, "expires_at": expires})
 
 
-def crew(names: str, *, late: str = "", leader: str = "") -> str:
+def workers(names: str, *, late: str = "", leader: str = "") -> str:
     """Add the rows of these workers. The last beat of the `late` is an hour old; the leader is in its first term."""
     fixed = {"host": "host", "pid": 1, "version": "0", "queues": "{default}", "capacity": 1}
     leadership = {"is_leader": True, "term": 1, "leader_until": f"now + {TERM_SECONDS} seconds"}

@@ -4,7 +4,7 @@ import pytest
 
 from tests.races.conftest import Arena
 from tests.races.manual import cancel, pause, raise_priority, requeue, run_at
-from tests.races.setup_rows import crew, task
+from tests.races.setup_rows import task, workers
 from tests.races.statements import begin, claim, complete, ghosts, held, operator, release_ghosts, worker
 from tests.races.stepping import Step
 
@@ -12,7 +12,7 @@ from tests.races.stepping import Step
 def test_two_claims_share_no_task(arena: Arena) -> None:
     """One task, two workers: one gets it, the other gets none, and neither waits."""
     race = arena.explore(
-        [crew("ab"), task(1)],
+        [workers("ab"), task(1)],
         worker("a", *held(claim("a"))),
         worker("b", *held(claim("b"))),
     )
@@ -24,7 +24,7 @@ def test_two_claims_share_no_task(arena: Arena) -> None:
 def test_three_claims_share_two_tasks(arena: Arena) -> None:
     """In any order. A claim that finds no task does not wait for tasks that other workers may release."""
     race = arena.explore(
-        [crew("abc"), task(1), task(2)],
+        [workers("abc"), task(1), task(2)],
         *(worker(name, *held(claim(name, batch_size=1))) for name in "abc"),
     )
 
@@ -42,7 +42,7 @@ def test_three_claims_share_two_tasks(arena: Arena) -> None:
 def test_two_claims_of_two_queues_share_nothing(arena: Arena) -> None:
     """Each begins with another queue and may take from both: neither waits, and no task is left."""
     race = arena.explore(
-        [crew("ab"), *(task(n, queue=queue) for n, queue in enumerate("xxyy", 1))],
+        [workers("ab"), *(task(n, queue=queue) for n, queue in enumerate("xxyy", 1))],
         worker("a", *held(claim("a", queues="xy", batch_size=3))),
         worker("b", *held(claim("b", queues="yx", batch_size=3))),
     )
@@ -58,7 +58,7 @@ def test_a_requeue_takes_the_task_from_one_worker_and_gives_it_to_another(arena:
     """The worker that runs it is fenced off, or has finished before. The next claim gets it only after the commit of
     the requeue."""
     race = arena.explore(
-        [crew("ab"), task(1, "running", of="b")],
+        [workers("ab"), task(1, "running", of="b")],
         worker("a", *held(claim("a")), complete("a", 1)),
         worker("b", *held(complete("b", 1))),
         operator(*held(requeue(1))),
@@ -115,7 +115,7 @@ def test_a_claim_skips_rows_that_a_manual_change_locks(
 ) -> None:
     """The manual change waits for the claim's commit, looks again, and then succeeds or gets an error."""
     race = arena.explore(
-        [crew("a"), task(1), task(2)],
+        [workers("a"), task(1), task(2)],
         worker("a", *held(claim("a"))),
         operator(*held(change)),
     )
@@ -127,7 +127,7 @@ def test_a_claim_skips_rows_that_a_manual_change_locks(
 def test_a_pause_takes_effect_at_its_commit(arena: Arena) -> None:
     """An earlier claim does not wait for it, and does not see it."""
     race = arena.explore(
-        [crew("a"), task(1)],
+        [workers("a"), task(1)],
         worker("a", *held(claim("a"))),
         operator(*held(pause())),
     )
@@ -142,7 +142,7 @@ def test_a_pause_takes_effect_at_its_commit(arena: Arena) -> None:
 def test_a_cancelled_task_does_not_start_and_a_started_one_is_fenced_off(arena: Arena) -> None:
     """The first commit wins. A start never waits for a manual change; it skips the task."""
     race = arena.explore(
-        [crew("a"), task(1, "claimed", of="a")],
+        [workers("a"), task(1, "claimed", of="a")],
         worker("a", *held(begin("a", 1)), complete("a", 1)),
         operator(*held(cancel(1))),
     )
@@ -191,7 +191,7 @@ def test_a_manual_change_may_end_an_attempt_between_any_two_statements(
 ) -> None:
     """Claim, start and finish, and a manual change between any two of their statements."""
     race = arena.explore(
-        [crew("a"), task(1)],
+        [workers("a"), task(1)],
         worker("a", *held(claim("a")), *held(begin("a", 1)), *held(complete("a", 1))),
         operator(*held(change)),
     )
@@ -203,7 +203,7 @@ def test_a_manual_change_may_end_an_attempt_between_any_two_statements(
 def test_a_claim_that_is_mistaken_for_a_ghost_is_released_or_started(arena: Arena) -> None:
     """The beat finds the claim, and releases it before the claim's answer arrives. The second write is refused."""
     race = arena.explore(
-        [crew("ab"), task(1)],
+        [workers("ab"), task(1)],
         worker("a", *held(claim("a")), begin("a", 1), complete("a", 1)),
         worker("a", ghosts("a"), release_ghosts("a"), session="a beats"),
         worker("b", claim("b")),

@@ -8,7 +8,7 @@ import pytest
 
 from tests.races.conftest import Arena
 from tests.races.manual import cancel, delete, enqueue, requeue
-from tests.races.setup_rows import crew, key, task
+from tests.races.setup_rows import key, task, workers
 from tests.races.statements import (
     FAILED,
     claim,
@@ -29,8 +29,8 @@ from tests.races.statements import (
 from tests.races.stepping import Actor
 from tests.tiers import long
 
-OVERDUE = [crew("ab"), task(1, "running", of="a", started_at="now - 1 hour")]
-DEAD_LETTERS = [crew("a"), task(1, "dead_letter", of="a", finished_at="now - 100 days")]
+OVERDUE = [workers("ab"), task(1, "running", of="a", started_at="now - 1 hour")]
+DEAD_LETTERS = [workers("a"), task(1, "dead_letter", of="a", finished_at="now - 100 days")]
 
 OTHERS: dict[str, tuple[Actor, dict[str, int]]] = {
     "finish": (
@@ -113,7 +113,7 @@ def test_a_timeout_and_a_loss_are_one_end(arena: Arena) -> None:
     """Two threads of the leader act on one task. Both its worker and the task are late. Only recovery ends the
     attempt, because the worker may hold an outcome that it could not write."""
     race = arena.explore(
-        [crew("ab", late="a"), *OVERDUE[1:]],
+        [workers("ab", late="a"), *OVERDUE[1:]],
         leader(*held(timeouts())),
         leader(*held(recover()), name="other"),
         afterwards=recover(),
@@ -174,7 +174,7 @@ def test_retention_that_is_stopped_in_the_middle_removes_no_pending_task(arena: 
 def test_an_expired_key_is_removed_and_taken(arena: Arena) -> None:
     """Retention removes it, and two producers take it. In the end one task has it."""
     race = arena.explore(
-        [crew("a"), task(1, idempotency_key="k"), key("k", 1, expires="now - 1 hour")],
+        [workers("a"), task(1, idempotency_key="k"), key("k", 1, expires="now - 1 hour")],
         leader(*held(purge("keys"))),
         operator(*held(enqueue()), name="p"),
         operator(*held(enqueue()), name="q"),
@@ -188,7 +188,11 @@ def test_an_expired_key_is_removed_and_taken(arena: Arena) -> None:
 def test_a_worker_row_is_deleted_and_its_last_claim_is_taken_back(arena: Arena) -> None:
     """Its row is deleted during one of its claims. A worker without a row is dead, so its task is taken back."""
     race = arena.explore(
-        [crew("a", late="a"), "UPDATE orchestrator.workers SET beat_at = now() - interval '1 year'", task(1)],
+        [
+            workers("a", late="a"),
+            "UPDATE orchestrator.workers SET beat_at = now() - interval '1 year'",
+            task(1),
+        ],
         worker("a", *held(claim("a"))),
         leader(*held(recover()), purge("workers")),
         afterwards=recover(),

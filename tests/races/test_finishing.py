@@ -5,7 +5,7 @@ import pytest
 from orchestrator.task.outcome import End
 from tests.races.conftest import Arena
 from tests.races.manual import by_function, cancel, delete, lock, raise_priority, requeue
-from tests.races.setup_rows import crew, task
+from tests.races.setup_rows import task, workers
 from tests.races.statements import (
     CANCELLED,
     DEAD_LETTERED,
@@ -28,7 +28,7 @@ from tests.races.statements import (
 from tests.races.stepping import Step
 from tests.tiers import long
 
-TWO_RUN = [crew("a"), task(1, "running", of="a"), task(2, "running", of="a")]
+TWO_RUN = [workers("a"), task(1, "running", of="a"), task(2, "running", of="a")]
 ENDS: dict[str, End] = {
     "fail": FAILED,
     "dead letter": DEAD_LETTERED,
@@ -132,7 +132,7 @@ def test_another_worker_may_finish_a_task_that_was_requeued_manually(
 ) -> None:
     """A second worker claims and finishes; it gets only requeued tasks."""
     race = arena.explore(
-        [crew("ab"), task(1, "running", of="a")],
+        [workers("ab"), task(1, "running", of="a")],
         worker("a", *finish_like_the_outbox("a", 1)),
         operator(*held(change)),
         worker("b", *held(claim("b")), complete("b", 1)),
@@ -213,7 +213,7 @@ def test_a_finish_that_waits_for_a_lock_sees_the_changes(
 def test_every_other_outcome_is_fenced(arena: Arena, end: str, change: Step) -> None:
     """Failure, snooze and the rest: accepted before the commit of the manual change, refused after it."""
     race = arena.explore(
-        [crew("a"), task(1, "running", of="a")],
+        [workers("a"), task(1, "running", of="a")],
         worker("a", *held(settle("a", ENDS[end], 1))),
         operator(*held(change)),
     )
@@ -228,7 +228,7 @@ def test_an_end_that_is_stopped_in_the_middle_is_fenced_off(arena: Arena, end: s
     arena.build_gate()
 
     race = arena.explore(
-        [crew("ab"), task(1, "running", of="a")],
+        [workers("ab"), task(1, "running", of="a")],
         operator(shut(), open_again(), name="gate"),
         gated(worker("a", settle("a", ENDS[end], 1))),
         operator(MANUAL_CHANGES[change]),
@@ -289,7 +289,7 @@ def test_an_outcome_sent_twice_is_written_once(arena: Arena) -> None:
 def test_a_failure_sent_twice_is_written_once(arena: Arena) -> None:
     """It is recorded once, and the attempt is charged once."""
     race = arena.explore(
-        [crew("a"), task(1, "running", of="a")],
+        [workers("a"), task(1, "running", of="a")],
         worker("a", *held(settle("a", FAILED, 1)), session="a before"),
         worker("a", *held(settle("a", FAILED, 1)), recorded("a", 1), session="a after"),
     )
@@ -303,7 +303,7 @@ def test_a_failure_sent_twice_is_written_once(arena: Arena) -> None:
 def test_a_released_lease_is_not_finished_too(arena: Arena) -> None:
     """A claim that is mistaken for a ghost is released while its task finishes: only one of the two writes succeeds."""
     race = arena.explore(
-        [crew("ab"), task(1, "running", of="a")],
+        [workers("ab"), task(1, "running", of="a")],
         worker("a", *held(settle("a", RELEASED, 1)), session="a releases"),
         worker("a", *held(complete("a", 1))),
         worker("b", claim("b"), complete("b", 1)),
@@ -320,7 +320,7 @@ def test_a_released_lease_is_not_finished_too(arena: Arena) -> None:
 def test_a_function_never_reports_a_finished_task_as_missing(arena: Arena, function: str) -> None:
     """It waits for the finish, after which the row is in another leaf. It reads again, and finds the row."""
     race = arena.explore(
-        [crew("a"), task(1, "running", of="a")],
+        [workers("a"), task(1, "running", of="a")],
         worker("a", *held(complete("a", 1))),
         operator(*held(by_function(function, 1))),
     )

@@ -2,7 +2,7 @@
 
 from tests.races.conftest import Arena
 from tests.races.manual import cancel, delete, enqueue, enqueue_many, insert, requeue
-from tests.races.setup_rows import crew, key, task
+from tests.races.setup_rows import key, task, workers
 from tests.races.statements import (
     CANCELLED,
     again,
@@ -18,13 +18,13 @@ from tests.races.statements import (
 )
 from tests.races.stepping import Step
 
-KEYED = [crew("a"), task(1, idempotency_key="k"), key("k", 1)]
+KEYED = [workers("a"), task(1, idempotency_key="k"), key("k", 1)]
 EXPIRED = [
-    crew("a"),
+    workers("a"),
     task(1, idempotency_key="k"),
     key("k", 1, expires="now - 1 hour"),
 ]
-CANCELLED_ONE = [crew("a"), task(1, "cancelled", idempotency_key="k"), key("k", 1)]
+CANCELLED_ONE = [workers("a"), task(1, "cancelled", idempotency_key="k"), key("k", 1)]
 # Without the order of keys, p would hold k and wait for l, and q would hold l and wait for k.
 STOPPED_SETS = (
     operator(*undone(enqueue("m"), again(enqueue("n"))), name="r"),
@@ -182,7 +182,7 @@ def test_a_set_that_is_stopped_in_the_middle_and_a_delete_do_not_deadlock(arena:
     """It has taken an expired key, and needs another; the session that deletes their tasks waits for the first."""
     race = arena.explore(
         [
-            crew("a"),
+            workers("a"),
             *(task(n, idempotency_key=name) for n, name in ((1, "j"), (2, "n"))),
             *(key(name, n, expires="now - 1 hour") for n, name in ((1, "j"), (2, "n"))),
         ],
@@ -198,7 +198,7 @@ def test_a_set_that_is_stopped_in_the_middle_and_a_delete_do_not_deadlock(arena:
 def test_a_finished_task_keeps_its_key(arena: Arena) -> None:
     """While it moves from one leaf to another, other sessions always see it in one of them."""
     race = arena.explore(
-        [crew("a"), task(1, "running", of="a", idempotency_key="k"), key("k", 1)],
+        [workers("a"), task(1, "running", of="a", idempotency_key="k"), key("k", 1)],
         operator(*held(enqueue()), name="p"),
         worker("a", *held(complete("a", 1))),
         operator(*held(delete(1))),
@@ -257,7 +257,7 @@ def test_a_manual_cancel_frees_the_key(arena: Arena) -> None:
 def test_a_cancel_by_the_handler_frees_the_key(arena: Arena) -> None:
     """The worker writes the outcome, and waits for no caller."""
     race = arena.explore(
-        [crew("a"), task(1, "running", of="a", idempotency_key="k"), key("k", 1)],
+        [workers("a"), task(1, "running", of="a", idempotency_key="k"), key("k", 1)],
         operator(*held(enqueue()), name="p"),
         operator(*held(enqueue_many("k", "l")), name="q"),
         worker("a", *held(settle("a", CANCELLED, 1))),
@@ -272,7 +272,7 @@ def test_a_cancel_by_the_handler_frees_the_key(arena: Arena) -> None:
 def test_a_running_task_that_is_cancelled_manually_while_it_ends(arena: Arena) -> None:
     """The first one wins. After the cancel the key is free."""
     race = arena.explore(
-        [crew("a"), task(1, "running", of="a", idempotency_key="k"), key("k", 1)],
+        [workers("a"), task(1, "running", of="a", idempotency_key="k"), key("k", 1)],
         operator(*held(enqueue()), name="p"),
         worker("a", *held(complete("a", 1))),
         operator(*held(cancel(1))),
@@ -341,7 +341,7 @@ def test_a_set_that_is_stopped_in_the_middle_and_a_requeue_do_not_deadlock(arena
     """A requeue of cancelled tasks takes their keys back in the order in which sets take them."""
     race = arena.explore(
         [
-            crew("a"),
+            workers("a"),
             *(task(n, "cancelled", idempotency_key=name) for n, name in ((1, "n"), (2, "j"))),
             *(key(name, n) for n, name in ((1, "n"), (2, "j"))),
         ],

@@ -8,7 +8,7 @@ import pytest
 
 from tests.races.conftest import Arena
 from tests.races.manual import lock_worker
-from tests.races.setup_rows import crew
+from tests.races.setup_rows import workers
 from tests.races.statements import (
     TERM_SECONDS,
     duty,
@@ -28,7 +28,7 @@ from tests.races.stepping import Actor
 NOW = "UPDATE orchestrator.test_clock SET now = clock_timestamp()"
 LATER = "UPDATE orchestrator.test_clock SET now = now + interval '1 minute'"
 TERM_ENDS = operator(time_passes(seconds=TERM_SECONDS + 1), name="time")
-C_LEADS = [NOW, crew("bc", leader="c")]
+C_LEADS = [NOW, workers("bc", leader="c")]
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def c_beats() -> Actor:
 
 def test_one_of_two_candidates_for_a_vacant_lead_wins(arena: Arena) -> None:
     """They meet at the unique index. The loser gets 23505, or finds that there is a leader."""
-    race = arena.explore([NOW, crew("ab")], candidate("a"), candidate("b"))
+    race = arena.explore([NOW, workers("ab")], candidate("a"), candidate("b"))
 
     assert {
         "a.elect 11, b.elect -": 15,
@@ -73,7 +73,7 @@ def test_one_of_two_candidates_for_a_vacant_lead_wins(arena: Arena) -> None:
 
 def test_one_of_two_candidates_after_a_term_wins(arena: Arena) -> None:
     """They meet at the old leader's row. The one that waited there finds a new leader, and does not remove it."""
-    race = arena.explore([NOW, crew("abc", leader="c"), LATER], candidate("a"), candidate("b"))
+    race = arena.explore([NOW, workers("abc", leader="c"), LATER], candidate("a"), candidate("b"))
 
     assert {
         "a.elect 11, b.elect -": 4,
@@ -82,7 +82,7 @@ def test_one_of_two_candidates_after_a_term_wins(arena: Arena) -> None:
     assert {"a check leader for b", "b check leader for a"} == race.waits
 
 
-@pytest.mark.parametrize("start", [crew("abc"), crew("abc", leader="c")], ids=["vacant", "term over"])
+@pytest.mark.parametrize("start", [workers("abc"), workers("abc", leader="c")], ids=["vacant", "term over"])
 def test_one_of_three_candidates_wins(arena: Arena, start: str) -> None:
     """Each of them wins in some order, the old leader too."""
     race = arena.explore([NOW, start, LATER], *map(candidate_at_once, "abc"))
@@ -192,7 +192,7 @@ def test_a_candidate_that_found_a_vacant_lead_removes_no_leader(arena: Arena) ->
     """Between its two statements another worker is elected and begins a duty, and a jump of the clock ends that
     term. The takeover has no lock to wait for, and the duty runs in its own term."""
     arena.explore(
-        [NOW, crew("ab")],
+        [NOW, workers("ab")],
         candidate("b"),
         leader(elect_at_once("a"), *held(*duty("a")), name="a"),
         TERM_ENDS,
@@ -202,7 +202,7 @@ def test_a_candidate_that_found_a_vacant_lead_removes_no_leader(arena: Arena) ->
 def test_a_candidate_that_is_delayed_after_it_draws_its_term_gets_the_newest_term(arena: Arena) -> None:
     """A lock on the candidate's row delays it after it has drawn its term; another is elected, and resigns."""
     arena.explore(
-        [NOW, crew("ab")],
+        [NOW, workers("ab")],
         candidate_at_once("b"),
         leader(elect_at_once("a"), resign_if_elected("a"), name="a"),
         operator(*held(lock_worker("b"))),

@@ -3,10 +3,10 @@
 
 from tests.races.conftest import Arena
 from tests.races.manual import cancel, delete, requeue, requeue_dead
-from tests.races.setup_rows import crew, task
+from tests.races.setup_rows import task, workers
 from tests.races.statements import claim, complete, held, operator, worker
 
-DEAD_LETTERS = [crew("a"), task(1, "dead_letter", of="a"), task(2, "dead_letter", of="a")]
+DEAD_LETTERS = [workers("a"), task(1, "dead_letter", of="a"), task(2, "dead_letter", of="a")]
 
 
 def test_two_sessions_requeue_one_dead_letter(arena: Arena) -> None:
@@ -50,7 +50,7 @@ def test_one_session_requeues_all_dead_letters_and_another_requeues_one(arena: A
 def test_requeue_cancel_and_delete(arena: Arena) -> None:
     """Three manual changes of one task: it ends in one place, or is gone."""
     race = arena.explore(
-        [crew("a"), task(1)],
+        [workers("a"), task(1)],
         operator(*held(requeue(1)), name="p"),
         operator(*held(cancel(1)), name="q"),
         operator(*held(delete(1)), name="r"),

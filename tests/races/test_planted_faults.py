@@ -8,7 +8,7 @@ import pytest
 
 from tests.races.conftest import Arena
 from tests.races.manual import enqueue, raise_priority, requeue, sql
-from tests.races.setup_rows import crew, task
+from tests.races.setup_rows import task, workers
 from tests.races.statements import (
     DEAD_LETTERED,
     SNOOZED,
@@ -37,7 +37,7 @@ from tests.races.test_keys import STOPPED_SETS
 from tests.races.test_leading import C_LEADS, TERM_ENDS
 
 GATE = operator(shut(), open_again(), name="gate")
-LATE = crew("ab", late="a")
+LATE = workers("ab", late="a")
 
 # The statement, the part that is removed, and its replacement.
 UNFENCED = {
@@ -57,7 +57,7 @@ def test_a_write_without_its_lease_is_caught(arena: Arena, what: str) -> None:
     """An operator requeues, another worker claims, and the first one still writes."""
     with pytest.raises(AssertionError, match="I4: a moved task 1"):
         arena.explore(
-            [crew("ab"), task(1, "claimed", of="a")],
+            [workers("ab"), task(1, "claimed", of="a")],
             worker("a", broken(*UNFENCED[what])),
             operator(*held(requeue(1))),
             worker("b", *held(claim("b"))),
@@ -68,7 +68,7 @@ def test_a_write_without_its_lease_is_caught(arena: Arena, what: str) -> None:
 def test_a_wait_instead_of_skip_locked_is_caught(arena: Arena, step: Step) -> None:
     """Without SKIP LOCKED all workers wait for each other."""
     race = arena.explore(
-        [crew("ab"), task(1), task(2, "scheduled", run_at="now - 1 hour")],
+        [workers("ab"), task(1), task(2, "scheduled", run_at="now - 1 hour")],
         worker("a", *held(broken(step, "SKIP LOCKED"))),
         worker("b", *held(claim("b")), *held(sweep())),
     )
@@ -80,7 +80,7 @@ def test_a_claim_of_a_task_that_is_not_ready_is_caught(arena: Arena) -> None:
     """It takes tasks that another worker holds."""
     with pytest.raises(AssertionError, match=r"I4|I16"):
         arena.explore(
-            [crew("ab"), task(1)],
+            [workers("ab"), task(1)],
             worker("a", broken(claim("a"), "AND ready.status = 'pending'")),
             worker("b", claim("b")),
         )
@@ -153,7 +153,7 @@ def test_a_worker_that_moves_rows_is_caught(arena: Arena) -> None:
 
     with pytest.raises(AssertionError, match="I15"):
         arena.explore(
-            [crew("a"), task(1, "running", of="a")],
+            [workers("a"), task(1, "running", of="a")],
             worker("a", *held(moving)),
             operator(*held(raise_priority())),
         )

@@ -9,7 +9,7 @@ import pytest
 
 from tests.races.conftest import Arena
 from tests.races.manual import cancel, delete, raise_priority, requeue
-from tests.races.setup_rows import crew, task, without_beacon
+from tests.races.setup_rows import task, without_beacon, workers
 from tests.races.statements import (
     DEAD_LETTERED,
     FAILED,
@@ -36,7 +36,7 @@ from tests.races.statements import (
 from tests.races.stepping import Actor
 from tests.tiers import long
 
-LATE = crew("ab", late="a")
+LATE = workers("ab", late="a")
 ORPHANS = [LATE, task(1, "running", of="a"), task(2, "claimed", of="a")]
 
 
@@ -148,7 +148,7 @@ def test_a_worker_that_beats_without_its_beacon_is_not_declared_dead(arena: Aren
     """Its beacon was lost after its last beat. After another beat, or with its beacon back, it is not declared dead."""
     seen, beacon = datetime.now(UTC), 4711
     race = arena.explore(
-        [crew("ab"), without_beacon("a", beacon, seen), *ORPHANS[1:]],
+        [workers("ab"), without_beacon("a", beacon, seen), *ORPHANS[1:]],
         leader(*held(find_missing_workers(), recover(beacon_lost={"a": seen}))),
         worker("a", *held(beat("a", beacon=beacon))),
         worker("a", *take_beacon("a", beacon), session="a listens"),

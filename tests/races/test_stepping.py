@@ -10,7 +10,7 @@ import pytest
 from tests.races.conftest import Arena
 from tests.races.manual import lock, requeue, sql
 from tests.races.schedules import Choice, following, merges
-from tests.races.setup_rows import crew, task
+from tests.races.setup_rows import task, workers
 from tests.races.statements import again, broken, claim, complete, held, operator, worker
 from tests.races.stepping import Sessions
 
@@ -75,7 +75,7 @@ def test_a_broken_invariant_is_reported_with_its_schedule(arena: Arena) -> None:
 
     with pytest.raises(AssertionError) as caught:
         arena.explore(
-            [crew("ab"), task(1, "running", of="a")],
+            [workers("ab"), task(1, "running", of="a")],
             operator(requeue(1)),
             worker("b", claim("b")),
             worker("a", unfenced),

@@ -4,11 +4,11 @@ import pytest
 
 from tests.races.conftest import Arena
 from tests.races.manual import cancel, delete, raise_priority, requeue, run_at
-from tests.races.setup_rows import crew, task
+from tests.races.setup_rows import task, workers
 from tests.races.statements import claim, gated, held, open_again, operator, shut, sweep, worker
 from tests.tiers import long
 
-DUE = [crew("abc"), task(1, "scheduled"), task(2, "scheduled")]
+DUE = [workers("abc"), task(1, "scheduled"), task(2, "scheduled")]
 # The remaining changes are of the same kinds.
 SHORT = ("cancel", "delete", "later")
 # A manual change, and the words in a schedule's end that show its success. It succeeds in every order.

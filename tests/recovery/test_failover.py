@@ -120,11 +120,11 @@ def test_a_server_that_has_just_taken_over_declares_no_worker_dead(both: Pair, h
         )
         config = Config(dead_after_seconds=dead_after, heartbeat_seconds=0.1, term_seconds=600.0)
         recovery = Recovery(grace_seconds=0.0)
-        condemned = [recovery.is_worth(connection), recovery.is_worth(connection)]
+        found_dead = [recovery.is_worth(connection), recovery.is_worth(connection)]
         late = recover(connection, spares_after_restart=True)
         seen = ask(connection, uuid4(), beats=False, draining=False, beacon=None, rings=False, config=config)
 
-        assert ([False, False], 0) == (condemned, late.workers)
+        assert ([False, False], 0) == (found_dead, late.workers)
         assert (True, False) == (seen.view.holds, seen.view.beacon_lost)
 
 

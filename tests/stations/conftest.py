@@ -11,8 +11,8 @@ from tests.stations.worker import Mate
 @pytest.fixture
 def hire(database_url: str) -> Iterator[Callable[[], Mate]]:
     """Make one more worker on the test's database."""
-    with ExitStack() as crew:
-        yield lambda: crew.enter_context(closing(Mate(database_url)))
+    with ExitStack() as opened:
+        yield lambda: opened.enter_context(closing(Mate(database_url)))
 
 
 @pytest.fixture

@@ -172,12 +172,12 @@ def test_a_large_payload_comes_only_with_a_small_claim(connection: psycopg.Conne
 
 def test_ten_workers_and_two_tasks(connection: psycopg.Connection, hire: Callable[[], Mate]) -> None:
     """Each is claimed by one worker, once, with any number of concurrent claims."""
-    crew = [hire() for _ in range(10)]
+    mates = [hire() for _ in range(10)]
     for _ in range(10):
         tasks = [put(connection) for _ in range(2)]
 
-        with ThreadPoolExecutor(len(crew)) as pool:
-            claimed = [task for batch in pool.map(lambda mate: mate.claim(), crew) for task in batch]
+        with ThreadPoolExecutor(len(mates)) as pool:
+            claimed = [task for batch in pool.map(lambda mate: mate.claim(), mates) for task in batch]
 
         assert tasks == sorted(ids(claimed))
         assert {(task.id, task.lease) for task in claimed} == set(
@@ -188,10 +188,10 @@ def test_ten_workers_and_two_tasks(connection: psycopg.Connection, hire: Callabl
 def test_many_workers_share_a_backlog(connection: psycopg.Connection, hire: Callable[[], Mate]) -> None:
     """Concurrent claims get different tasks, and together all of them."""
     backlog(connection, "default", 400)
-    crew = [hire() for _ in range(8)]
+    mates = [hire() for _ in range(8)]
 
-    with ThreadPoolExecutor(len(crew)) as pool:
-        batches = list(pool.map(claim_all, crew))
+    with ThreadPoolExecutor(len(mates)) as pool:
+        batches = list(pool.map(claim_all, mates))
 
     claimed = [task_id for batch in batches for task_id in batch]
     assert 400 == len(claimed) == len(set(claimed))

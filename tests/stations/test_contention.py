@@ -51,9 +51,9 @@ def test_manual_changes_and_four_workers_do_not_disturb_each_other(
 
     with ThreadPoolExecutor(WORKERS + 1) as pool:
         operator = pool.submit(change_priorities, database_url, done)
-        crew = [pool.submit(drain, database_url) for _ in range(WORKERS)]
+        running = [pool.submit(drain, database_url) for _ in range(WORKERS)]
         try:
-            works = [worker.result(SECONDS_MAX) for worker in crew]
+            works = [worker.result(SECONDS_MAX) for worker in running]
         finally:
             done.set()
         changed = operator.result(SECONDS_MAX)

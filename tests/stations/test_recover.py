@@ -325,8 +325,8 @@ def test_a_locked_orphan_waits_for_the_next_round(
 
 def test_a_round_is_bounded(connection: psycopg.Connection, hire: Callable[[], Mate], clock: Clock) -> None:
     """With any number of orphans, one round takes a batch and returns that there may be more."""
-    crew = [hire() for _ in range(3)]
-    for worker in crew:
+    mates = [hire() for _ in range(3)]
+    for worker in mates:
         hold(connection, worker, 500)
     clock.advance(seconds=31)
 

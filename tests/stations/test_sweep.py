@@ -54,10 +54,10 @@ def test_sweeps_at_once_free_each_task_once(connection: psycopg.Connection, hire
     """Every worker sweeps; together they free all tasks."""
     count = 4 * SWEEP_BATCH_SIZE
     schedule(connection, count)
-    crew = [hire() for _ in range(4)]
+    mates = [hire() for _ in range(4)]
 
-    with ThreadPoolExecutor(len(crew)) as pool:
-        moved = sum(pool.map(sweep_all, crew))
+    with ThreadPoolExecutor(len(mates)) as pool:
+        moved = sum(pool.map(sweep_all, mates))
 
     assert count == moved
     assert count == one(connection, "SELECT count(*) FROM orchestrator.tasks_live WHERE status = 'pending'")

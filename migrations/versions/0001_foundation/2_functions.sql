@@ -539,7 +539,7 @@ DECLARE
     new_ids bigint[] := '{}';
     holders bigint[];
     item record;
-    stranger text;
+    refused text;
     last_type text;
     last_key text;
     last_holder bigint;
@@ -577,11 +577,11 @@ BEGIN
             IF jsonb_typeof(item.value) <> 'object' THEN
                 RAISE EXCEPTION USING ERRCODE = 'OR006', MESSAGE = 'it is not a JSON object';
             END IF;
-            SELECT k INTO stranger FROM jsonb_object_keys(item.value) AS k WHERE k <> ALL (known) LIMIT 1;
+            SELECT k INTO refused FROM jsonb_object_keys(item.value) AS k WHERE k <> ALL (known) LIMIT 1;
             IF FOUND THEN
                 RAISE EXCEPTION USING
                     ERRCODE = 'OR006',
-                    MESSAGE = format('it has an unknown member %s', orchestrator.quote_short(stranger)),
+                    MESSAGE = format('it has an unknown member %s', orchestrator.quote_short(refused)),
                     HINT = format('Known are %s.', array_to_string(known, ', '));
             END IF;
             CONTINUE WHEN holders[n] <> new_ids[n];
@@ -589,10 +589,10 @@ BEGIN
                 RAISE EXCEPTION USING ERRCODE = 'OR006', MESSAGE = 'run_at and delay were both given', HINT = 'Give one of them.';
             END IF;
             -- PostgreSQL would read a string as the text form of an array.
-            SELECT k INTO stranger FROM unnest(lists) AS k WHERE jsonb_typeof(item.value -> k) NOT IN ('array', 'null') LIMIT 1;
+            SELECT k INTO refused FROM unnest(lists) AS k WHERE jsonb_typeof(item.value -> k) NOT IN ('array', 'null') LIMIT 1;
             IF FOUND THEN
                 RAISE EXCEPTION USING
-                    ERRCODE = 'OR006', MESSAGE = format('its %s are no array', stranger), HINT = 'For example ["urgent"].';
+                    ERRCODE = 'OR006', MESSAGE = format('its %s are no array', refused), HINT = 'For example ["urgent"].';
             END IF;
             PERFORM orchestrator.insert_task(
                 new_ids[n],
@@ -1107,7 +1107,7 @@ DECLARE
     at_most CONSTANT integer := 10000;
     task record;
     queue record;
-    crew record;
+    live record;
     locker record;
     ready text;
     named text;
@@ -1142,27 +1142,27 @@ BEGIN
         sum(w.capacity) FILTER (WHERE task.queue = ANY (w.queues) AND l.state = 'running' AND k.knows) AS slots,
         array_agg(w.id) FILTER (WHERE task.queue = ANY (w.queues) AND l.state = 'running' AND k.knows) AS ids,
         min(format('%s, pid %s', left(w.host, 200), w.pid)) FILTER (WHERE task.type = ANY (w.types)) AS elsewhere
-    INTO crew
+    INTO live
     FROM orchestrator.workers AS w
     JOIN orchestrator.live_workers AS l ON l.id = w.id
     CROSS JOIN LATERAL (SELECT coalesce(task.type = ANY (w.types), true) AS knows) AS k;
-    IF crew.claiming = 0 THEN
+    IF live.claiming = 0 THEN
         RETURN QUERY SELECT
             'no_worker',
             format('%s, but no live worker serves its queue %s: ', ready, named)
             || CASE
-                WHEN crew.serving > 0 THEN format('those that did (%s) are draining, and about to stop', crew.serving)
-                WHEN crew.living > 0 THEN format('the live workers (%s) serve other queues', crew.living)
+                WHEN live.serving > 0 THEN format('those that did (%s) are draining, and about to stop', live.serving)
+                WHEN live.living > 0 THEN format('the live workers (%s) serve other queues', live.living)
                 ELSE 'no worker is alive'
             END || '. Start one:',
             orchestrator.worker_command(task.queue);
         RETURN;
-    ELSIF crew.knowing = 0 THEN
+    ELSIF live.knowing = 0 THEN
         RETURN QUERY SELECT
             'no_handler',
-            format('%s, but no live worker of its queue %s (workers: %s) knows the type %s', ready, named, crew.claiming, left(task.type, 200))
+            format('%s, but no live worker of its queue %s (workers: %s) knows the type %s', ready, named, live.claiming, left(task.type, 200))
             || CASE
-                WHEN crew.elsewhere IS NOT NULL THEN format('; one that serves other queues does (%s)', crew.elsewhere)
+                WHEN live.elsewhere IS NOT NULL THEN format('; one that serves other queues does (%s)', live.elsewhere)
                 WHEN EXISTS (SELECT FROM orchestrator.types AS y WHERE y.name = task.type) THEN ''
                 ELSE ', and no worker has ever declared it: it may be misspelt'
             END || '. Start one that does:',
@@ -1213,18 +1213,18 @@ BEGIN
         LIMIT at_most + 1
     ) AS before;
     SELECT count(*) INTO held
-    FROM (SELECT FROM orchestrator.tasks_live AS t WHERE t.worker_id = ANY (crew.ids) LIMIT greatest(crew.slots, at_most)) AS h;
+    FROM (SELECT FROM orchestrator.tasks_live AS t WHERE t.worker_id = ANY (live.ids) LIMIT greatest(live.slots, at_most)) AS h;
     are_ahead := CASE
         WHEN ahead = 0 THEN 'it is the next'
         WHEN ahead > at_most THEN format('more than %s are ahead of it', at_most)
         ELSE format('%s %s ahead of it', ahead, CASE ahead WHEN 1 THEN 'is' ELSE 'are' END)
     END;
-    IF held >= crew.slots THEN
+    IF held >= live.slots THEN
         RETURN QUERY SELECT
             'busy',
             format(
                 '%s, but all %s slots for its queue %s are busy (workers: %s), and %s%s. %s',
-                ready, crew.slots, named, crew.knowing, are_ahead, tail,
+                ready, live.slots, named, live.knowing, are_ahead, tail,
                 CASE WHEN task.priority < 100 AND ahead > 0 THEN 'To put it first:' ELSE 'To run more at once:' END
             ),
             CASE WHEN task.priority < 100 AND ahead > 0
@@ -1236,7 +1236,7 @@ BEGIN
             'stuck',
             format(
                 '%s, it is the next, and its queue %s is served (workers: %s) with free slots: nothing that the database'
-                ' knows of keeps it%s. Look at their logs, and at what this finds:', ready, named, crew.knowing, tail
+                ' knows of keeps it%s. Look at their logs, and at what this finds:', ready, named, live.knowing, tail
             ),
             'orchestrator doctor';
     ELSE

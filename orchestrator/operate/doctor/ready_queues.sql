@@ -10,7 +10,7 @@ WITH RECURSIVE named AS (
     FROM named AS n
     WHERE n.queue IS NOT NULL
 ),
-crew AS (
+live AS (
     SELECT w.queues FROM orchestrator.live_workers AS w WHERE w.state = 'running'
 )
 SELECT
@@ -22,7 +22,7 @@ SELECT
         ORDER BY t.position, t.id
         LIMIT 1
     ),
-    EXISTS (SELECT FROM crew AS c WHERE n.queue = ANY (c.queues)),
+    EXISTS (SELECT FROM live AS c WHERE n.queue = ANY (c.queues)),
     format('SELECT orchestrator.resume_queue(%%L);', n.queue)
 FROM named AS n
 LEFT JOIN orchestrator.queues AS q ON q.name = n.queue

@@ -23,7 +23,7 @@ DECLARE
     new_ids bigint[] := '{}';
     holders bigint[];
     item record;
-    stranger text;
+    refused text;
     last_type text;
     last_key text;
     last_holder bigint;
@@ -61,11 +61,11 @@ BEGIN
             IF jsonb_typeof(item.value) <> 'object' THEN
                 RAISE EXCEPTION USING ERRCODE = 'OR006', MESSAGE = 'it is not a JSON object';
             END IF;
-            SELECT k INTO stranger FROM jsonb_object_keys(item.value) AS k WHERE k <> ALL (known) LIMIT 1;
+            SELECT k INTO refused FROM jsonb_object_keys(item.value) AS k WHERE k <> ALL (known) LIMIT 1;
             IF FOUND THEN
                 RAISE EXCEPTION USING
                     ERRCODE = 'OR006',
-                    MESSAGE = format('it has an unknown member %s', orchestrator.quote_short(stranger)),
+                    MESSAGE = format('it has an unknown member %s', orchestrator.quote_short(refused)),
                     HINT = format('Known are %s.', array_to_string(known, ', '));
             END IF;
             CONTINUE WHEN holders[n] <> new_ids[n];
@@ -73,10 +73,10 @@ BEGIN
                 RAISE EXCEPTION USING ERRCODE = 'OR006', MESSAGE = 'run_at and delay were both given', HINT = 'Give one of them.';
             END IF;
             -- PostgreSQL would read a string as the text form of an array.
-            SELECT k INTO stranger FROM unnest(lists) AS k WHERE jsonb_typeof(item.value -> k) NOT IN ('array', 'null') LIMIT 1;
+            SELECT k INTO refused FROM unnest(lists) AS k WHERE jsonb_typeof(item.value -> k) NOT IN ('array', 'null') LIMIT 1;
             IF FOUND THEN
                 RAISE EXCEPTION USING
-                    ERRCODE = 'OR006', MESSAGE = format('its %s are no array', stranger), HINT = 'For example ["urgent"].';
+                    ERRCODE = 'OR006', MESSAGE = format('its %s are no array', refused), HINT = 'For example ["urgent"].';
             END IF;
             PERFORM orchestrator.insert_task(
                 new_ids[n],
