@@ -1088,8 +1088,8 @@ END
 $$;
 
 -- The part of explanation() about a task that is due. It returns the first reason that holds: the queue is paused, no
--- live worker serves it, none of those workers knows the type, another transaction has the row locked, two
--- workers died while they ran the task, all slots are busy; or nothing keeps it, and the answer is how many tasks are ahead of
+-- live worker serves it, none of those workers knows the type, another transaction has the row locked, two workers
+-- died while they ran the task, all slots are busy; or nothing keeps it, and the answer is how many tasks are ahead of
 -- it. A worker that did not report its types (an older one) counts as knowing the type. The tasks ahead are counted to
 -- 10,000. They are counted in two halves: for (position, id) < (…) PostgreSQL 15 reads on through all equal positions,
 -- and tasks that were enqueued together have equal positions (230 ms for the first of a million, 2 ms in halves).
