@@ -236,7 +236,7 @@ walls: venv  ## check which packages import which
 .PHONY: render
 render: venv  ## renew what is generated: lists in SQL, the newest revision, the reference pages
 	$(BIN)/python -m orchestrator.schema.render
-	$(BIN)/python migrations/freeze.py 0001_foundation
+	$(BIN)/python -m orchestrator.schema.freeze
 	$(BIN)/python -m tests.docs.reference
 
 .PHONY: docs

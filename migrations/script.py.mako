@@ -1,5 +1,7 @@
 """${message}"""
 
+from orchestrator.schema import revision_files
+
 revision = ${repr(up_revision)}
 down_revision = ${repr(down_revision)}
 branch_labels = None
@@ -7,8 +9,14 @@ depends_on = None
 
 
 def upgrade() -> None:
-    ${upgrades if upgrades else "pass"}
+    revision_files.upgrade(__file__)
+% if 'op.' in upgrades:
+    ${upgrades}
+% endif
 
 
 def downgrade() -> None:
-    ${downgrades if downgrades else "pass"}
+    revision_files.downgrade(__file__)
+% if 'op.' in downgrades:
+    ${downgrades}
+% endif

@@ -16,7 +16,7 @@ from orchestrator.errors import (
     PayloadRefused,
     SchemaError,
 )
-from orchestrator.postgres import quoting, transient
+from orchestrator.postgres import quoting, transient_errors
 
 PAYLOAD = "OR002"
 NO_SCHEMA = frozenset({"3F000", "42883", "42P01", "42703"})
@@ -60,7 +60,7 @@ def translate_error(error: Exception, *, lost: Lost, first: int | None) -> Excep
         return broken(error, lost) if any(map(is_broken, links)) else error
     if words.sqlstate in ENDED or words.sqlstate.startswith("08"):
         return broken(error, lost)
-    if transient.matches(words.sqlstate):
+    if transient_errors.matches(words.sqlstate):
         # A caller that repeats its transactions looks for the driver's class.
         return error if lost is Lost.THEIRS else passing(words)
     return refusal(words, indexed(words.message, first))

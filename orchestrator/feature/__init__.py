@@ -3,7 +3,7 @@
 A task that uses no feature pays for none. The rest of the package names no feature; a feature plugs in here:
 
     declare      at the start of a worker: write what the application declares, beside its types
-    duties       what the leader does (lead/lane.py). Each second is enough: this is the safety net of the companion
+    duties       what the leader does (lead/duty_group.py). Each second is enough: it is the companion's safety net
     source       claims the tasks that the plain claim leaves out: those with a `lane` (source.py)
     companion    acts right after an end of a lease that returned permits or changed gates (companion.py)
 

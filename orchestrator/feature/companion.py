@@ -14,7 +14,7 @@ from typing import Protocol
 
 from orchestrator import events
 from orchestrator.finish import LeaseEnds
-from orchestrator.postgres import transient
+from orchestrator.postgres import transient_errors
 from orchestrator.postgres.session import Connection, Session
 
 # Between two calls, so that the ends of several batches go together.
@@ -89,7 +89,7 @@ class Follower:
             seconds = await self._session.run(work, give_up_on=never)
         except Exception as error:
             # A companion must not end the worker. What it has missed, its duty does.
-            events.emit(events.DutyFailed(self._name, type(error).__name__, transient.reason(error)))
+            events.emit(events.DutyFailed(self._name, type(error).__name__, transient_errors.reason(error)))
             return FAILED_WAIT_SECONDS
         if seconds is not None:
             self._again_at = asyncio.get_running_loop().time() + seconds

@@ -20,7 +20,7 @@ from orchestrator import events
 from orchestrator.finish.announce import announce
 from orchestrator.finish.lease_ends import LeaseEnds
 from orchestrator.finish.record import record, record_lost, record_unlocked, written_before
-from orchestrator.postgres import transient
+from orchestrator.postgres import transient_errors
 from orchestrator.postgres.session import Connection, Session
 from orchestrator.task.claimed import Claimed
 from orchestrator.task.outcome import Completed, DeadLettered, Failed, Fault, Outcome
@@ -180,7 +180,7 @@ class Outbox:
             work = partial(write, outcomes=batch, worker_id=worker_id, wary=careful)
             try:
                 left, ends = await self._session.run(work, give_up_on=is_locked)
-            except transient.IN_THE_WAY:
+            except transient_errors.IN_THE_WAY:
                 continue
             except (errors.DataError, errors.IntegrityError) as error:
                 return await self._send_singly(batch, worker_id, error)
@@ -248,4 +248,4 @@ def weight(outcome: Outcome) -> int:
 
 
 def is_locked(error: Exception) -> bool:
-    return isinstance(error, transient.IN_THE_WAY)
+    return isinstance(error, transient_errors.IN_THE_WAY)

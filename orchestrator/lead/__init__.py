@@ -32,7 +32,7 @@ What each failure leads to:
                            it goes on, its fence finds no row, and it is a candidate like any other
     leader cut off         the same; its own clock stops it no later than the term ends
     duty fails             an event reports it; it runs again at its next turn; the other duties go on
-    duty is slow           its lane waits, the urgent lane does not; the server ends it after half a term
+    duty is slow           its group waits, the urgent one does not; the server ends it after half a term
     server crashes         it may forget the last renewals: the term ends sooner. It does not forget a drawn term
     server's clock jumps   forward: the term is over, an election follows. Back: a term that ends further ahead than two
                            terms counts as over. Either way at most one of them can pass the fence
@@ -42,17 +42,17 @@ Lock order: the leader's row, then one's own, then other workers' rows, then tas
 heartbeat's connection: it may wait for a lock, and a beat must not.
 """
 
+from orchestrator.lead.duty_group import Duty, DutyGroup
 from orchestrator.lead.elect import Gone, elect
 from orchestrator.lead.fence import Leadership, TermOver, fenced
-from orchestrator.lead.lane import Duty, Lane
 from orchestrator.lead.leader import BEACON_GRACE_SECONDS, Leader, View
 from orchestrator.lead.resign import resign
 
 __all__ = [
     "BEACON_GRACE_SECONDS",
     "Duty",
+    "DutyGroup",
     "Gone",
-    "Lane",
     "Leader",
     "Leadership",
     "TermOver",

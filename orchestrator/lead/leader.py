@@ -1,7 +1,7 @@
 """The part of a worker that stands for the lead, and does the duties while it leads. It has threads of its own, so that
 a handler that blocks the loop delays no duty.
 
-    heard() ──► vacant? stand ──► leads: urgent lane and housekeeping lane, each a thread, until the term is over
+    heard() ──► vacant? stand ──► leads: urgent and housekeeping duties, each a thread, until the term is over
 """
 
 import threading
@@ -12,11 +12,11 @@ from datetime import datetime
 from uuid import UUID
 
 from orchestrator import events
+from orchestrator.lead.duty_group import Duty, DutyGroup
 from orchestrator.lead.elect import Gone, elect
 from orchestrator.lead.fence import Leadership, TermOver
-from orchestrator.lead.lane import Duty, Lane
 from orchestrator.lead.resign import resign
-from orchestrator.postgres import transient
+from orchestrator.postgres import transient_errors
 from orchestrator.postgres.thread_connection import ANSWER_SECONDS, ThreadConnection
 
 # How long a beacon must be gone. A worker that lost its LISTEN session reports that, or takes a new one, well before.
@@ -29,7 +29,7 @@ VACANT_SECONDS = 0.5
 # at first: most have one 0.1 s after their start; a worker that never gets one stands after this.
 NO_BEACON_SECONDS = 4.0
 FOREVER_SECONDS = 3600.0
-# A lane that has nothing to do for so long closes its connection.
+# A group with nothing to do for so long closes its connection.
 IDLE_SECONDS = 5.0
 
 
@@ -64,8 +64,8 @@ class Leader:
         self._term_seconds = term_seconds
         self._line = line("lead")
         limit = term_seconds / 2
-        self._urgent = Lane(self._line, urgent, limit_seconds=limit)
-        self._housekeeping = Lane(line("housekeeping"), housekeeping, limit_seconds=limit)
+        self._urgent = DutyGroup(self._line, urgent, limit_seconds=limit)
+        self._housekeeping = DutyGroup(line("housekeeping"), housekeeping, limit_seconds=limit)
         self._threads = [
             threading.Thread(target=self._lead, name="orchestrator lead", daemon=True),
             threading.Thread(target=self._keep_house, name="orchestrator housekeeping", daemon=True),
@@ -106,7 +106,7 @@ class Leader:
                     events.emit(events.LeaderResigned(leadership.worker_id, leadership.term))
         except Exception as error:
             # Nothing is lost: the term runs out, since a draining worker does not renew it.
-            events.emit(events.DutyFailed("resign", type(error).__name__, transient.reason(error)))
+            events.emit(events.DutyFailed("resign", type(error).__name__, transient_errors.reason(error)))
         self._leadership = None
         self._urgent.close()
         self._housekeeping.close()
@@ -204,9 +204,9 @@ class Leader:
                 self._housekeeping.close()
                 self._wait(FOREVER_SECONDS, until=lambda: self._leadership is not None)
 
-    def _step(self, lane: Lane, leadership: Leadership) -> float:
+    def _step(self, group: DutyGroup, leadership: Leadership) -> float:
         try:
-            return lane.step(leadership)
+            return group.step(leadership)
         except TermOver:
             with self._changed:
                 self._step_down(leadership)
@@ -224,8 +224,8 @@ class Leader:
                 )
         except Exception as error:
             # A duty still runs, or the database is away: the next look tries again.
-            if not self._line.failed(error) and not isinstance(error, transient.IN_THE_WAY):
-                events.emit(events.DutyFailed("elect", type(error).__name__, transient.reason(error)))
+            if not self._line.failed(error) and not isinstance(error, transient_errors.IN_THE_WAY):
+                events.emit(events.DutyFailed("elect", type(error).__name__, transient_errors.reason(error)))
         with self._changed:
             self._vacant = False
             if term is None:

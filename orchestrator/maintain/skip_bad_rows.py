@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import psycopg
 
 from orchestrator import events
-from orchestrator.postgres import transient
+from orchestrator.postgres import transient_errors
 
 T = TypeVar("T")
 
@@ -29,7 +29,7 @@ def skipping_bad_rows(
     except BAD_ROW as error:
         if len(ids) <= 1:
             for task_id in ids:
-                description = (f"task {task_id}", type(error).__name__, transient.reason(error))
+                description = (f"task {task_id}", type(error).__name__, transient_errors.reason(error))
                 events.emit(events.DutyRowSkipped(duty, *description))
             return []
     middle = len(ids) // 2

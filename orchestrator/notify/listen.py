@@ -21,7 +21,7 @@ from uuid import UUID
 from psycopg.pq.misc import PGnotify
 
 from orchestrator import events
-from orchestrator.postgres import statement, transient
+from orchestrator.postgres import statement, transient_errors
 from orchestrator.postgres.session import Connection, Session
 
 LISTEN = statement.load(__file__, "listen.sql", "queues")
@@ -73,7 +73,7 @@ class Listener:
                 await self._session.run(self._hear, give_up_on=lambda _error: True, answer_seconds=None)
             except Exception as error:
                 self._drop_beacon()
-                if not transient.is_transient(error):
+                if not transient_errors.is_transient(error):
                     raise
                 await asyncio.sleep(RECONNECT_SECONDS)
 

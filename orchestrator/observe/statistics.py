@@ -24,7 +24,7 @@ import msgspec
 import psycopg
 
 from orchestrator import events
-from orchestrator.postgres import statement, transient
+from orchestrator.postgres import statement, transient_errors
 from orchestrator.task.tally import Tally, Word
 
 STATISTICS = statement.load(__file__, "statistics.sql")
@@ -121,10 +121,12 @@ class Statistics:
             with self._lock:
                 for key, known in sending.items():
                     sum_of(self._waiting, key).add(known)
-            if isinstance(error, transient.IN_THE_WAY):
-                events.emit(events.DutyPutOff("statistics", transient.reason(error)))
+            if isinstance(error, transient_errors.IN_THE_WAY):
+                events.emit(events.DutyPutOff("statistics", transient_errors.reason(error)))
             else:
-                events.emit(events.DutyFailed("statistics", type(error).__name__, transient.reason(error)))
+                events.emit(
+                    events.DutyFailed("statistics", type(error).__name__, transient_errors.reason(error))
+                )
 
     def _add(self, event: events.Event) -> None:
         if isinstance(event, events.OutcomesWritten) and event.worker_id in self._ids:

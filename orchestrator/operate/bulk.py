@@ -29,7 +29,7 @@ from orchestrator.errors import DatabaseUnavailable
 from orchestrator.operate import find, search
 from orchestrator.operate.filters import Search
 from orchestrator.operate.search import Action
-from orchestrator.postgres import statement, transient
+from orchestrator.postgres import statement, transient_errors
 from orchestrator.task.status import FINISHED, LEASED, Status
 
 BEGIN = statement.load(__file__, "bulk.sql", "begin")
@@ -201,10 +201,10 @@ def attempt(connection: psycopg.Connection[Any], asked: find.Asked, reason: str 
             with connection.transaction():
                 find.rows(connection, (BEGIN, {"reason": reason or ""}))
                 return find.rows(connection, asked)
-        except transient.IN_THE_WAY as error:
+        except transient_errors.IN_THE_WAY as error:
             if tries == TRIES - 1:
                 raise InTheWay(
-                    f"another transaction's lock was in the way {TRIES} times ({transient.reason(error)}); "
+                    f"another transaction's lock was in the way {TRIES} times ({transient_errors.reason(error)}); "
                     "try again later"
                 ) from error
             time.sleep(WAIT_SECONDS * (tries + 1))

@@ -10,7 +10,7 @@ import psycopg
 from psycopg.rows import tuple_row
 
 from orchestrator.errors import DatabaseUnavailable, OperationRefused, TaskExpired
-from orchestrator.postgres import statement, transient
+from orchestrator.postgres import statement, transient_errors
 from orchestrator.task import payload
 from orchestrator.task.outcome import Fault
 
@@ -76,7 +76,7 @@ def translated(task_id: int) -> Iterator[None]:
         message = error.diag.message_primary or str(error).strip()
         if error.sqlstate == NO_TASK:
             raise TaskExpired(task_id) from error
-        if transient.is_transient(error):
+        if transient_errors.is_transient(error):
             raise DatabaseUnavailable(f"{message}; ask again") from error
         hint = ALLOWED if error.sqlstate == NOT_ALLOWED else error.diag.message_hint
         raise OperationRefused(message, sqlstate=error.sqlstate, hint=hint) from error

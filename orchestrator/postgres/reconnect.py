@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 
 from orchestrator.errors import DatabaseUnavailable
-from orchestrator.postgres import transient
+from orchestrator.postgres import transient_errors
 
 FIRST_WAIT_SECONDS = 0.5
 LONGEST_WAIT_SECONDS = 2.5
@@ -51,14 +51,14 @@ class Reconnect:
         """A connection broke: from now on one connection at a time is tried, the first at once."""
         with self._lock:
             if self._waits is None:
-                self._waits = transient.waits(FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS)
+                self._waits = transient_errors.waits(FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS)
                 self._next_at = 0.0
 
     def failed(self) -> None:
         """A try failed."""
         with self._lock:
             if self._waits is None:
-                self._waits = transient.waits(FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS)
+                self._waits = transient_errors.waits(FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS)
             self._next_at = time.monotonic() + next(self._waits)
 
     def succeeded(self) -> None:

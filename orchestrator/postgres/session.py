@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import psycopg
 
 from orchestrator import events
-from orchestrator.postgres import connect, statement, transient
+from orchestrator.postgres import connect, statement, transient_errors
 from orchestrator.postgres.reconnect import LOOK_SECONDS, NotNow, Reconnect
 
 SETTINGS = statement.load(__file__, "session.sql")
@@ -77,21 +77,21 @@ class Session:
         give_up_on: Callable[[Exception], bool],
         answer_seconds: float | None,
     ) -> T:
-        for wait_seconds in transient.waits():
+        for wait_seconds in transient_errors.waits():
             try:
                 answer = await self._answer(work, await self._ready(give_up_on), answer_seconds)
             except NotNow:
                 # Another connection of this worker is being tried, and emits the event if it fails.
                 raise
             except Exception as error:
-                survives, gives_up = transient.connection_survives(error), give_up_on(error)
+                survives, gives_up = transient_errors.connection_survives(error), give_up_on(error)
                 if not survives:
                     await self.close()
                     self._reach.broke()
-                if not transient.is_transient(error) or (gives_up and survives):
+                if not transient_errors.is_transient(error) or (gives_up and survives):
                     raise
                 self._failures += 1
-                events.emit(events.ConnectionLost(self._purpose, transient.reason(error)))
+                events.emit(events.ConnectionLost(self._purpose, transient_errors.reason(error)))
                 if gives_up:
                     raise
                 await asyncio.sleep(wait_seconds)

@@ -8,7 +8,7 @@ from typing import Any
 import psycopg
 
 from orchestrator import events
-from orchestrator.postgres import connect, transient
+from orchestrator.postgres import connect, transient_errors
 from orchestrator.postgres.reconnect import NotNow, Reconnect
 from orchestrator.postgres.session import SETTINGS, settle
 
@@ -59,12 +59,14 @@ class ThreadConnection:
         whole = self._connection is not None and not self._connection.closed
         if isinstance(error, NotNow):
             return True
-        if whole and (transient.connection_survives(error) or not transient.is_transient(error)):
+        if whole and (
+            transient_errors.connection_survives(error) or not transient_errors.is_transient(error)
+        ):
             return False
         self.close()
         self._reach.broke()
         self._failures += 1
-        events.emit(events.ConnectionLost(self._purpose, transient.reason(error)))
+        events.emit(events.ConnectionLost(self._purpose, transient_errors.reason(error)))
         return True
 
     def close(self) -> None:

@@ -28,7 +28,7 @@ from psycopg.rows import tuple_row
 
 from orchestrator import events
 from orchestrator.errors import DatabaseUnavailable
-from orchestrator.postgres import connect, statement, transient
+from orchestrator.postgres import connect, statement, transient_errors
 from orchestrator.postgres.pools import unread
 from orchestrator.postgres.reconnect import LOOK_SECONDS, NotNow, Reconnect
 
@@ -218,7 +218,7 @@ class TransactionPool:
         return True
 
     def _broke(self, error: psycopg.Error) -> None:
-        events.emit(events.ConnectionLost(self._purpose, transient.reason(error)))
+        events.emit(events.ConnectionLost(self._purpose, transient_errors.reason(error)))
 
 
 class Trying:

@@ -24,13 +24,14 @@ samples = Table(
 
 
 def counted() -> list[Column[Any]]:
-    """Return the columns of the counts by the minute and by the hour: attempts by outcome, and histograms of times."""
+    """Return the columns of the counts by the minute and by the hour: histograms of times, and attempts by outcome."""
     return [
-        *(Column(word, BigInteger, server_default=text("0"), nullable=False) for word in WORDS),
         Column("wait_seconds", Double, server_default=text("0"), nullable=False),
         Column("run_seconds", Double, server_default=text("0"), nullable=False),
         Column("wait", JSONB, server_default="{}", nullable=False),
         Column("run", JSONB, server_default="{}", nullable=False),
+        # Last, because a later revision adds a column behind the others.
+        *(Column(word, BigInteger, server_default=text("0"), nullable=False) for word in WORDS),
     ]
 
 

@@ -12,7 +12,7 @@ from uuid import UUID
 
 from orchestrator import events
 from orchestrator.feature import OpenSource
-from orchestrator.postgres import transient
+from orchestrator.postgres import transient_errors
 from orchestrator.task.claimed import Claimed
 from orchestrator.worker.claim_pipeline import ClaimPipeline
 from orchestrator.worker.claim_size import CLAIM_MAX
@@ -86,7 +86,9 @@ class FeatureClaims:
         except Exception as error:
             # A source must not end the worker. It is asked again at the next poll.
             self._look()  # The claim may be committed: its tasks would be ghosts.
-            if not transient.is_transient(error):
-                events.emit(events.DutyFailed(source.name, type(error).__name__, transient.reason(error)))
+            if not transient_errors.is_transient(error):
+                events.emit(
+                    events.DutyFailed(source.name, type(error).__name__, transient_errors.reason(error))
+                )
         finally:
             self._claims.taken_over()

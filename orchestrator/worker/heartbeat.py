@@ -5,9 +5,7 @@ that blocks the loop does not get the worker declared dead.
     look   between two beats, when a part of the worker asks or something may have changed: only reads
 
 The report goes to one callback, on this thread. A worker whose beat was missed is declared dead and has lost every
-lease: it goes on under a new id.
-
-Some beats are followed by a write of the statistics (observe/statistics.py).
+lease: it goes on under a new id. After some beats it writes the statistics, too (observe/statistics.py).
 """
 
 import os
@@ -26,7 +24,7 @@ from orchestrator import events
 from orchestrator.config import Config
 from orchestrator.execute import Registry, declare
 from orchestrator.observe import Statistics
-from orchestrator.postgres import statement, transient
+from orchestrator.postgres import statement, transient_errors
 from orchestrator.postgres.reconnect import LOOK_SECONDS, NotNow
 from orchestrator.postgres.thread_connection import ANSWER_SECONDS, ThreadConnection
 from orchestrator.schema import compatibility
@@ -98,12 +96,12 @@ class Heartbeat:
         compatibility.require(connection)
         # Ends: another transaction releases its locks within START_SECONDS, or the user gets the error.
         deadline = time.monotonic() + START_SECONDS
-        for wait_seconds in transient.waits():
+        for wait_seconds in transient_errors.waits():
             try:
                 declare(connection, self._registry, queues=self._config.queues)
                 self._declare_more(connection)
                 break
-            except transient.IN_THE_WAY:
+            except transient_errors.IN_THE_WAY:
                 if time.monotonic() > deadline:
                     raise
                 time.sleep(wait_seconds)
@@ -175,12 +173,12 @@ class Heartbeat:
                     self._statistics.write(self._line.open())
         except Exception as error:
             # Only some statistics are lost: without a beat the row is declared dead later.
-            events.emit(events.DutyFailed(duty, type(error).__name__, transient.reason(error)))
+            events.emit(events.DutyFailed(duty, type(error).__name__, transient_errors.reason(error)))
         finally:
             self._line.close()
 
     def _run(self) -> None:
-        waits = transient.waits()
+        waits = transient_errors.waits()
         # Ends: stop() is called.
         while not self._stop.is_set():
             if self._stall.look(self.worker_id):
@@ -190,14 +188,16 @@ class Heartbeat:
                 with self._line.within(ANSWER_SECONDS):
                     self._beat_or_look()
                     self._statistics.write_if_due(self._line.open())
-                waits = transient.waits()
+                waits = transient_errors.waits()
                 self._stop.wait(LOOKS_APART_SECONDS)
                 self._wait()
             except NotNow:
                 self._stop.wait(LOOK_SECONDS)
             except Exception as error:
                 if not self._line.failed(error):
-                    events.emit(events.DutyFailed("beat", type(error).__name__, transient.reason(error)))
+                    events.emit(
+                        events.DutyFailed("beat", type(error).__name__, transient_errors.reason(error))
+                    )
                 self._wants_beat = True
                 self._stop.wait(min(next(waits), self._config.heartbeat_seconds))
 

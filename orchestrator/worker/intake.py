@@ -19,7 +19,7 @@ from orchestrator.config import Config
 from orchestrator.feature import OpenSource
 from orchestrator.finish import Outbox
 from orchestrator.postgres.session import Session
-from orchestrator.postgres.transient import is_transient
+from orchestrator.postgres.transient_errors import is_transient
 from orchestrator.task.claimed import Claimed
 from orchestrator.worker.claim_pipeline import ClaimPipeline, ClaimResult
 from orchestrator.worker.claim_size import ClaimSize

@@ -13,7 +13,7 @@ from functools import partial
 
 from orchestrator import events, finish
 from orchestrator.postgres.session import Session
-from orchestrator.postgres.transient import is_transient, reason
+from orchestrator.postgres.transient_errors import is_transient, reason
 from orchestrator.task.claimed import Claimed
 
 EVERY_SECONDS = 1.0

@@ -18,7 +18,7 @@ import psycopg
 
 from orchestrator import events
 from orchestrator.errors import DatabaseUnavailable
-from orchestrator.postgres import connect, transient
+from orchestrator.postgres import connect, transient_errors
 from orchestrator.postgres.reconnect import LOOK_SECONDS, NotNow
 
 SAY_SECONDS = 10.0
@@ -44,12 +44,15 @@ async def started(
                 raise
             if waited >= limit_seconds:
                 raise DatabaseUnavailable(
-                    f"{transient.reason(error)}; the worker has waited {limit_seconds:g} s for it (start_wait_seconds)"
+                    f"{transient_errors.reason(error)}; "
+                    f"the worker has waited {limit_seconds:g} s for it (start_wait_seconds)"
                 ) from None
             answered = await asyncio.to_thread(connect.answers, info)
             if not answered and time.monotonic() >= say_at:
                 say_at = time.monotonic() + SAY_SECONDS
-                events.emit(events.ServerAwaited(transient.reason(error), round(waited, 1), limit_seconds))
+                events.emit(
+                    events.ServerAwaited(transient_errors.reason(error), round(waited, 1), limit_seconds)
+                )
         else:
             return True
         with suppress(TimeoutError):
@@ -59,4 +62,4 @@ async def started(
 
 def may_wait(error: Exception) -> bool:
     """Tell whether the cause may be that the server is away."""
-    return transient.is_transient(error) and not transient.connection_survives(error)
+    return transient_errors.is_transient(error) and not transient_errors.connection_survives(error)

@@ -27,7 +27,7 @@ from psycopg.pq import TransactionStatus
 from orchestrator import events, finish
 from orchestrator.errors import DatabaseUnavailable, LeaseLost, OperationRefused
 from orchestrator.execute import Context
-from orchestrator.postgres import connect, transient
+from orchestrator.postgres import connect, transient_errors
 from orchestrator.postgres.session import Session
 from orchestrator.postgres.transaction_pool import Async, Sync, TransactionPool
 from orchestrator.task.outcome import Outcome, Recorded
@@ -229,14 +229,14 @@ class Transaction:
 
     async def _ask(self, failure: psycopg.Error | None) -> bool:
         """Ask on another connection whether the COMMIT happened, for up to DOUBT_SECONDS."""
-        reason = transient.reason(failure) if failure is not None else "the connection was closed"
+        reason = transient_errors.reason(failure) if failure is not None else "the connection was closed"
         events.emit(events.ConnectionLost("transactions", reason))
         deadline = time.monotonic() + DOUBT_SECONDS
         session = self._new_session()
         try:
             return await session.run(self._was_committed, give_up_on=lambda _: time.monotonic() > deadline)
         except Exception as error:
-            if not transient.is_transient(error):
+            if not transient_errors.is_transient(error):
                 raise
             raise DatabaseUnavailable(
                 f"the connection broke while task {self._task.id} was being committed, and the database did not answer "

@@ -13,7 +13,7 @@ from orchestrator.errors import DatabaseUnavailable
 from orchestrator.execute import Registry
 from orchestrator.finish import Outbox
 from orchestrator.observe.health import Health
-from orchestrator.postgres.transient import is_transient
+from orchestrator.postgres.transient_errors import is_transient
 from orchestrator.task.claimed import Claimed
 from orchestrator.worker import duties, features, start
 from orchestrator.worker.beat_report import Report

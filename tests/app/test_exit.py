@@ -189,7 +189,7 @@ def test_pytest_exits_quietly_after_tests_that_enqueue(database_url: str, tmp_pa
     assert (0, "") == (ended.returncode, ended.stderr), ended.stdout
 
 
-@pytest.mark.parametrize("tasks", [50, long(300)])
+@pytest.mark.parametrize("tasks", [20, long(300)])
 def test_a_pool_closed_by_another_thread_refuses_no_task(
     database_url: str, connection: psycopg.Connection, tasks: int
 ) -> None:

@@ -12,8 +12,8 @@ from orchestrator.bench.result import Measure, Result, Skipped, cost
 from tests.bench.conftest import TINY, Take
 
 BY_NAME = {measure.name: measure for measure in bench.MEASURES}
-# Of each kind of measure one; the others need some seconds each.
-SHORT = {"enqueue", "throughput", "pickup", "snapshot", "idle"}
+# One that enqueues, one with a backlog, one with an idle worker; the others need some seconds each.
+SHORT = {"enqueue", "throughput", "pickup"}
 # Those whose lines stand for themselves: there is nothing below them.
 WITHOUT_FLOOR = {"statements", "pickup-steady", "idle", "memory"}
 # Those whose lines hold the cost of tasks.

@@ -17,6 +17,7 @@ from tests import servers
 from tests.bench.conftest import TINY, Listener, Take
 from tests.demo.left_over import command_lines
 from tests.patience import PATIENCE_SECONDS, eventually
+from tests.tiers import long
 from tests.worker.processes import start, surroundings
 
 Ask = Callable[[], set[str]]
@@ -78,7 +79,7 @@ def test_no_role_is_left_on_a_server_that_had_none() -> None:
     assert (0, [("orchestrator_reader",)]) == (status, roles)
 
 
-@pytest.mark.parametrize(("numbers", "status"), [([signal.SIGINT] * 3, 130), ([signal.SIGTERM], 143)])
+@pytest.mark.parametrize(("numbers", "status"), [([signal.SIGINT] * 3, 130), long([signal.SIGTERM], 143)])
 def test_after_a_signal(
     server_url: str,
     administrator: psycopg.Connection,

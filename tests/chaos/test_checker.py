@@ -12,7 +12,7 @@ from tests.chaos import checker, short_run
 from tests.chaos.producer_log import Item, Journal, read
 from tests.conftest import _database
 
-WRONGS = Path(__file__).with_name("wrongs.sql")
+VIOLATIONS = Path(__file__).with_name("violations.sql")
 EMPTY: LiteralString = """
 DELETE FROM chaos.journal;
 DELETE FROM chaos.trail;
@@ -48,7 +48,7 @@ NAMES = {
 }
 
 
-class Wrong(NamedTuple):
+class Violation(NamedTuple):
     """A change of the records, and the invariants that it breaks: the intended one first."""
 
     what: str
@@ -56,16 +56,16 @@ class Wrong(NamedTuple):
     breaks: tuple[str, ...]
 
 
-def wrongs() -> list[Wrong]:
+def violations() -> list[Violation]:
     """Read the possible changes."""
-    _, *parts = WRONGS.read_text().split("\n\n")
+    _, *parts = VIOLATIONS.read_text().split("\n\n")
     found = []
     for part in parts:
         title, _, done = part.partition("\n")
         breaks, _, what = title.removeprefix("-- ").partition(": ")
         for name, meaning in NAMES.items():
             done = done.replace(name, meaning)
-        found.append(Wrong(what, done, tuple(breaks.split())))
+        found.append(Violation(what, done, tuple(breaks.split())))
     return found
 
 
@@ -106,12 +106,12 @@ def test_a_run_without_faults_breaks_nothing(lived: psycopg.Connection[Any]) -> 
     assert all(finding.judged for finding in findings)
 
 
-@pytest.mark.parametrize("wrong", wrongs(), ids=lambda wrong: wrong.what)
-def test_each_violation_is_found(lived: psycopg.Connection[Any], wrong: Wrong) -> None:
-    """One thing is wrong, and the checker names the invariant that it breaks."""
-    found = broken(lived, wrong.done)
+@pytest.mark.parametrize("violation", violations(), ids=lambda violation: violation.what)
+def test_each_violation_is_found(lived: psycopg.Connection[Any], violation: Violation) -> None:
+    """One thing is violation, and the checker names the invariant that it breaks."""
+    found = broken(lived, violation.done)
 
-    assert set(wrong.breaks) <= set(found), found
+    assert set(violation.breaks) <= set(found), found
 
 
 @pytest.mark.parametrize(("thawed", "is_excused"), [("1 s", True), ("4 s", False)])
@@ -148,7 +148,7 @@ def test_every_invariant_can_be_broken() -> None:
     """A check that never fails is useless."""
     checks = {path.stem for path in checker.CHECKS.glob("*.sql")}
 
-    assert checks == {wrong.breaks[0] for wrong in wrongs()}
+    assert checks == {violation.breaks[0] for violation in violations()}
 
 
 def test_a_timeline_lists_the_events(lived: psycopg.Connection[Any]) -> None:

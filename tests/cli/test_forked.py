@@ -28,7 +28,7 @@ def sleep(started: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "words", [["bench", "--list"], ["nonsense"], long(["--version"]), long(["status", "--watch"])]
+    "words", [long(["bench", "--list"]), ["nonsense"], long(["--version"]), long(["status", "--watch"])]
 )
 def test_a_forked_command_has_the_same_output_and_status(words: list[str]) -> None:
     """Status, output and errors."""

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 
 from orchestrator.postgres import embedded_folder
 from tests import servers
-from tests.crashpoints import sweep
+from tests.crashpoints import all_points
 from tests.crashpoints.worker_runs import Lane
 
 LANES = 4
@@ -27,12 +27,12 @@ def main() -> int:
             stack.enter_context(Lane.opened(server.migrated(f"lane{n}"), directory / f"lane{n}"))
             for n in range(asked.lanes)
         ]
-        works, without_faults = sweep.find_points(lanes)
+        works, without_faults = all_points.find_points(lanes)
         works = [work for work in works if asked.only in f"{work[0].name}: {work[1]}"]
         if asked.some:
             works = random.Random(asked.seed).sample(works, min(asked.some, len(works)))  # noqa: S311 - no secret
         sys.stdout.write(f"{len(works)} points\n")
-        report = sweep.run(lanes, works, say)
+        report = all_points.run(lanes, works, say)
     wrong = [*without_faults.wrong, *report.wrong]
     if len(report.missed) > MISSED_MAX * len(works):
         wrong.append(f"{len(report.missed)} of {len(works)} points were not reached: {report.missed[:20]}")

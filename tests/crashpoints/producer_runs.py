@@ -14,8 +14,8 @@ from itertools import count
 from typing import LiteralString
 
 from tests.crashpoints import database, processes
+from tests.crashpoints.fault_proxy import Fault, FaultProxy, Place, Point
 from tests.crashpoints.producer_process import SET_SIZE
-from tests.crashpoints.tap import Fault, Place, Point, Tap
 from tests.crashpoints.worker_runs import Lane, RunResult
 from tests.worker.processes import Process
 
@@ -46,26 +46,26 @@ class ProducerScenario:
         """Enqueue once with the fault, then once more."""
         database.clear(lane.environment.connection)
         key = f"key-{next(NUMBERS)}"
-        with Tap(lane.environment.url, point) as tap:
-            first = processes.producer(tap.url, lane.log(), self.name, key)
-            tap.aim(first.pid)
+        with FaultProxy(lane.environment.url, point) as proxy:
+            first = processes.producer(proxy.url, lane.log(), self.name, key)
+            proxy.aim(first.pid)
             try:
-                faults = self._judged(lane, tap, first, key)
+                faults = self._judged(lane, proxy, first, key)
             finally:
                 first.kill()
         story = first.log if faults else ""
-        return RunResult(tap.struck.is_set(), faults, story, tap.places)
+        return RunResult(proxy.struck.is_set(), faults, story, proxy.places)
 
-    def _judged(self, lane: Lane, tap: Tap, first: Process, key: str) -> list[str]:
+    def _judged(self, lane: Lane, proxy: FaultProxy, first: Process, key: str) -> list[str]:
         lane.environment.until(
-            lambda: tap.struck.is_set() or first.ended, "it has enqueued, or is interrupted"
+            lambda: proxy.struck.is_set() or first.ended, "it has enqueued, or is interrupted"
         )
         other = None
-        if tap.struck.is_set() and not first.ended and tap.fault is Fault.FREEZE:
+        if proxy.struck.is_set() and not first.ended and proxy.fault is Fault.FREEZE:
             other = processes.producer(lane.environment.url, lane.log(), self.name, key)
             # It may wait for a lock of the frozen one. Then both go on together.
-            tap.thawed.wait(MEANWHILE_SECONDS)
-            tap.thaw()
+            proxy.thawed.wait(MEANWHILE_SECONDS)
+            proxy.thaw()
             first.signal(signal.SIGCONT)
             faults = (
                 []
@@ -74,9 +74,9 @@ class ProducerScenario:
             )
         else:
             # A producer that was to be frozen at its last message may have ended.
-            tap.thaw()
+            proxy.thaw()
             faults = []
-        killed = tap.struck.is_set() and tap.fault is Fault.KILL
+        killed = proxy.struck.is_set() and proxy.fault is Fault.KILL
         # A producer that is killed at its last message may have ended before.
         if (code := first.wait()) not in ({0, -signal.SIGKILL} if killed else {0}):
             faults.append(f"it ended with {code}")

@@ -10,8 +10,8 @@ import psycopg
 import pytest
 
 from tests.conftest import migrated_database
-from tests.crashpoints import sweep
-from tests.crashpoints.tap import Fault, Place, Point, Tap
+from tests.crashpoints import all_points
+from tests.crashpoints.fault_proxy import Fault, FaultProxy, Place, Point
 from tests.crashpoints.verdict import violations
 from tests.crashpoints.worker_runs import WORKER_SCENARIOS, Lane, WorkerScenario
 from tests.patience import PATIENCE_SECONDS
@@ -36,12 +36,12 @@ def lanes(
         yield [stack.enter_context(Lane.opened(url, tmp_path / str(n))) for n, url in enumerate(urls)]
 
 
-@pytest.mark.parametrize("number", [16, long(40)])
+@pytest.mark.parametrize("number", [10, long(40)])
 def test_a_choice_of_crash_points_loses_nothing_and_repeats_nothing_without_a_cause(
     lanes: list[Lane], number: int
 ) -> None:
     """Cut before, cut after, killed and frozen, at messages of workers and producers: everything completes."""
-    works, without_faults = sweep.find_points(lanes)
+    works, without_faults = all_points.find_points(lanes)
     # The same number of each fault: else its share would vary, like the number of messages, from run to run.
     draw = random.Random(SEED)  # noqa: S311 - no secret
     chosen = [
@@ -50,7 +50,7 @@ def test_a_choice_of_crash_points_loses_nothing_and_repeats_nothing_without_a_ca
         for work in draw.sample([w for w in works if w[1] and w[1].fault is fault], number // len(Fault))
     ]
 
-    report = sweep.run(lanes, chosen)
+    report = all_points.run(lanes, chosen)
 
     assert [] == without_faults.wrong + report.wrong
     assert sum(report.struck.values()) >= number - MISSED_MAX, report.missed
@@ -115,14 +115,14 @@ def test_the_crash_happens_at_the_chosen_message(
     connection.execute("CREATE TABLE struck (n integer)")
     third = Place("producer", ending=False, number=3, letter="Q", begins=True)
 
-    with Tap(database_url, Point(third, fault)) as tap:
-        tap.aim(0)
-        client = psycopg.connect(tap.url, autocommit=True)
+    with FaultProxy(database_url, Point(third, fault)) as proxy:
+        proxy.aim(0)
+        client = psycopg.connect(proxy.url, autocommit=True)
         client.execute("SELECT 1")
         with pytest.raises(psycopg.OperationalError):
             client.execute("INSERT INTO struck VALUES (1)")
 
     assert (rows, True) == (
         value(connection, "SELECT count(*) FROM struck"),
-        tap.struck.wait(PATIENCE_SECONDS),
+        proxy.struck.wait(PATIENCE_SECONDS),
     )

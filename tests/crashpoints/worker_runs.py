@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Self
 
 from tests.crashpoints import database, processes
-from tests.crashpoints.tap import Fault, Place, Point, Tap
+from tests.crashpoints.fault_proxy import Fault, FaultProxy, Place, Point
 from tests.crashpoints.tasks import DIRECT
 from tests.crashpoints.verdict import timeline, violations
 from tests.patience import PATIENCE_SECONDS
@@ -66,15 +66,15 @@ class Lane:
 class Run:
     """One run of a worker."""
 
-    def __init__(self, lane: Lane, tap: Tap, point: Point | None, ids: Sequence[int]) -> None:
+    def __init__(self, lane: Lane, proxy: FaultProxy, point: Point | None, ids: Sequence[int]) -> None:
         self._lane = lane
         self._environment = lane.environment
-        self._tap = tap
+        self._proxy = proxy
         self._point = point
         self._ids = ids
-        self.victim = lane.hire(tap.url)
+        self.victim = lane.hire(proxy.url)
         self.rescuer: Process | None = None
-        tap.aim(self.victim.pid)
+        proxy.aim(self.victim.pid)
 
     def play(self) -> list[str]:
         """Run it to its end. Return the processes that did not end as expected."""
@@ -82,7 +82,7 @@ class Run:
         if self._point is not None and not self._point.place.ending and not self._interrupted():
             self._linger()
         if not self._interrupted():
-            self._tap.client_was_asked_to_stop()
+            self._proxy.client_was_asked_to_stop()
             self.victim.signal(signal.SIGTERM)
             self._until(self._interrupted, "it ends, or is interrupted")
         self._heal()
@@ -100,14 +100,14 @@ class Run:
 
     def _heal(self) -> None:
         """Let another worker do the remaining tasks, and resume the frozen one."""
-        match self._tap.fault if self._tap.struck.is_set() else None:
+        match self._proxy.fault if self._proxy.struck.is_set() else None:
             case Fault.KILL:
                 self.victim.wait()
                 self._rescue()
             case Fault.FREEZE:
                 self._rescue()
                 self._until(lambda: self._completed() and not self._is_live(), "others have taken over")
-                self._tap.thaw()
+                self._proxy.thaw()
                 self.victim.signal(signal.SIGCONT)
             case _:
                 self._until(lambda: self._completed() or self.victim.ended, "it goes on, or ends")
@@ -120,10 +120,10 @@ class Run:
     def _stopped(self) -> list[str]:
         """Stop all processes. Return those that did not end as expected."""
         expected = {0}
-        if not self.victim.has_logged("worker started") or not self._tap.struck.is_set():
+        if not self.victim.has_logged("worker started") or not self._proxy.struck.is_set():
             # An error before it serves ends it with 1, and a message.
             expected.add(1)
-        if self._tap.struck.is_set() and self._tap.fault is Fault.KILL:
+        if self._proxy.struck.is_set() and self._proxy.fault is Fault.KILL:
             expected = {-signal.SIGKILL}
         for process in filter(None, (self.victim, self.rescuer)):
             process.signal(signal.SIGTERM)
@@ -134,10 +134,10 @@ class Run:
 
     def _linger(self) -> None:
         """Wait a while for a point that may still be reached."""
-        self._tap.struck.wait(LINGER_SECONDS)
+        self._proxy.struck.wait(LINGER_SECONDS)
 
     def _interrupted(self) -> bool:
-        return self._tap.struck.is_set() or self.victim.ended
+        return self._proxy.struck.is_set() or self.victim.ended
 
     def _completed(self) -> bool:
         return self._environment.are(self._ids, "completed")
@@ -167,8 +167,8 @@ class WorkerScenario:
         made = lane.environment
         database.clear(made.connection)
         ids = made.enqueue(f"point.{self.name}", queue="lives")
-        with Tap(made.url, point) as tap:
-            run = Run(lane, tap, point, ids)
+        with FaultProxy(made.url, point) as proxy:
+            run = Run(lane, proxy, point, ids)
             try:
                 faults = run.play()
             except AssertionError as error:
@@ -177,7 +177,7 @@ class WorkerScenario:
                 run.kill()
         faults += violations(made.connection, ids)
         story = f"{timeline(made.connection, ids)}\n{run.logs()}" if faults else ""
-        return RunResult(tap.struck.is_set(), faults, story, tap.places)
+        return RunResult(proxy.struck.is_set(), faults, story, proxy.places)
 
 
 WORKER_SCENARIOS = (

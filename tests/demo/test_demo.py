@@ -137,6 +137,7 @@ def test_a_server_is_left_whole_by_ctrl_c_in_initdb(here: Path) -> None:
         assert 130 == demo.ends(), demo.shown
 
 
+@pytest.mark.long
 def test_ctrl_c_again_does_not_wait(here: Path) -> None:
     """Twice is impatience, and still leaves nothing."""
     with at_terminal(*FEW, cwd=here) as demo:
@@ -176,6 +177,7 @@ def test_workers_do_not_outlive_a_demo_that_was_killed(here: Path) -> None:
         assert_nothing_left(here)
 
 
+@pytest.mark.long
 def test_an_ended_worker_is_reported(here: Path) -> None:
     """With the end of its log; the rest is cleared away."""
     with at_terminal(*FEW, cwd=here) as demo:

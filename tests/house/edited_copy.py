@@ -1,4 +1,4 @@
-"""Make a copy of the code with some edits, and render its generated parts."""
+"""Make a copy of the code with a new revision and some edits, and render its generated parts."""
 
 import os
 import shutil
@@ -8,13 +8,22 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 REPOSITORY = Path(__file__).parents[2]
-COPIED = ("orchestrator", "migrations", "tests")
+COPIED = ("orchestrator", "migrations", "tests", "alembic.ini")
+MESSAGE = "add a thing"
+REVISION = "migrations/versions/0002_add_a_thing"
+
+Edits = Mapping[str, Sequence[tuple[str, str]]]
 
 
-def edit_a_copy(folder: Path, edits: Mapping[str, Sequence[tuple[str, str]]]) -> None:
-    """Copy the code to a folder, replace texts in its files, and render the generated parts."""
+def edit_a_copy(folder: Path, edits: Edits) -> None:
+    """Copy the code to a folder, make the next revision, replace texts in files, and render the generated parts."""
     for name in COPIED:
-        shutil.copytree(REPOSITORY / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+        if (REPOSITORY / name).is_dir():
+            shutil.copytree(REPOSITORY / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(REPOSITORY / name, folder)
+    run(folder, "-m", "alembic", "revision", "-m", MESSAGE)
+    run(folder, "-m", "orchestrator.schema.freeze")
     for name, replaced in edits.items():
         path = folder / name
         text = path.read_text()
@@ -23,7 +32,7 @@ def edit_a_copy(folder: Path, edits: Mapping[str, Sequence[tuple[str, str]]]) ->
             text = text.replace(old, new)
         path.write_text(text)
     run(folder, "-m", "orchestrator.schema.render")
-    run(folder, "migrations/freeze.py", "0001_foundation")
+    run(folder, "-m", "orchestrator.schema.freeze")
 
 
 def run(folder: Path, *words: str) -> str:
@@ -36,5 +45,5 @@ def run(folder: Path, *words: str) -> str:
         text=True,
         check=False,
     )
-    assert 0 == done.returncode, done.stderr
+    assert 0 == done.returncode, done.stdout + done.stderr
     return done.stdout

@@ -1,198 +1,10 @@
-"""From the second revision on the schema only grows: workers of the previous release must work on the new schema.
+"""Every revision follows revision_rules.py, and the rules find what breaks them."""
 
-A revision that removes something declares itself a contraction: it raises settings.oldest_code. Then older code no
-longer starts, and the revision may remove what only that code needed. No revision may wait long for a lock, because
-all later statements would wait behind it.
-"""
-
-import ast
-import re
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from tests.house.parsing import parsed
-
-VERSIONS = Path(__file__).parents[2] / "migrations" / "versions"
-FOUNDATION = "0001"
-
-# These tests cannot read other operations of alembic, and reviewers read SQL.
-FROM_ALEMBIC = {"get_bind", "get_context", "execute"}
-COMMENT = re.compile(r"/\*.*?\*/|--[^\n]*", re.DOTALL)
-BODY = re.compile(r"\$(\w*)\$.*?\$\1\$", re.DOTALL)
-STRING = re.compile(r"'(?:[^']|'')*'")
-LARGE = r"(?:ONLY\s+)?orchestrator\.(?P<table>tasks\w*|attempts|audit|idempotency_keys)\b"
-FUNCTION = re.compile(
-    r"CREATE\s+(?:OR\s+REPLACE\s+)?FUNCTION\s+orchestrator\.(?P<name>\w+)\s*\((?P<arguments>.*?)\)\s*RETURNS",
-    re.IGNORECASE | re.DOTALL,
-)
-CREATED_TABLE = re.compile(r"\bCREATE\s+TABLE\s+(?:IF\s+NOT\s+EXISTS\s+)?orchestrator\.(\w+)", re.IGNORECASE)
-LOCK_TIMEOUT = re.compile(r"\s*SET\s+LOCAL\s+lock_timeout\s*(?:=|TO)\s*\S", re.IGNORECASE)
-OLDEST_CODE = re.compile(r"UPDATE\s+orchestrator\.settings\s+SET\s+oldest_code\s*=\s*(\d+)", re.IGNORECASE)
-ADDED_COLUMN = re.compile(
-    r"\bADD\s+(?:COLUMN\s+)?(?!CONSTRAINT\b|CHECK\b|PRIMARY\b|UNIQUE\b|FOREIGN\b)\w", re.IGNORECASE
-)
-CONSTANT = r"(?:NULL|TRUE|FALSE|''|[\d.]+|orchestrator\.clock\(\)|now\(\)|current_\w+|session_user)"
-
-GONE = "removes what older code uses"
-BREAKS = [
-    (r"\bDROP\s+(?:TABLE|VIEW|SEQUENCE|COLUMN|FUNCTION|SCHEMA|TYPE)\b", GONE),
-    # A column, without the word COLUMN.
-    (r"\bALTER\s+TABLE\b.*\bDROP\s+(?!CONSTRAINT\b|DEFAULT\b|NOT\b|EXPRESSION\b|IDENTITY\b)\w", GONE),
-    (r"\bTRUNCATE\b", GONE),
-    (r"\bRENAME\b", "renames what older code uses by its old name"),
-    (r"\bALTER\s+(?:COLUMN\s+)?\w+\s+(?:SET\s+DATA\s+)?TYPE\b", "changes a type that older code uses"),
-    (
-        r"\bADD\s+CONSTRAINT\b(?!.*\bNOT\s+VALID\b)",
-        "reads the whole table under a lock, because NOT VALID is missing",
-    ),
-]
-"""Patterns of forbidden statements, with the reason. They match statements without comments, strings and bodies."""
-
-
-@dataclass(frozen=True)
-class Revision:
-    """One revision of the schema, and the SQL of its upgrade."""
-
-    name: str
-    sql: str
-    other_calls: list[str]
-
-    @property
-    def number(self) -> int:
-        return int(self.name[:4])
-
-    @property
-    def statements(self) -> list[str]:
-        bare = STRING.sub("''", BODY.sub("$$", COMMENT.sub("", self.sql)))
-        return [" ".join(part.split()) for part in bare.split(";") if part.strip()]
-
-    @property
-    def signatures(self) -> dict[str, str]:
-        found = FUNCTION.finditer(COMMENT.sub("", self.sql))
-        return {one["name"]: " ".join(one["arguments"].split()) for one in found}
-
-    @property
-    def contracts_to(self) -> int | None:
-        raised = OLDEST_CODE.search(COMMENT.sub("", self.sql))
-        return int(raised[1]) if raised else None
-
-
-def revisions(versions: Path) -> list[Revision]:
-    """Read every revision: its module, and the SQL in the folder of the same name, without the downgrade."""
-    found = []
-    for module in sorted(versions.glob("[0-9]*.py")):
-        files = sorted(versions.glob(f"{module.stem}/[0-9]*.sql"))
-        written = [*calls(module, "upgrade", {"execute"}), *(file.read_text() for file in files)]
-        other = [name for name, _ in called(parsed(module)) if name not in FROM_ALEMBIC]
-        found.append(Revision(module.stem, ";\n".join(written), other))
-    return found
-
-
-def calls(module: Path, function: str, names: set[str]) -> list[str]:
-    """Return the strings that a function of the module passes to these functions of alembic."""
-    return [
-        argument.value
-        for node in parsed(module).body
-        if isinstance(node, ast.FunctionDef) and node.name == function
-        for name, call in called(node)
-        if name in names
-        for argument in call.args
-        if isinstance(argument, ast.Constant) and isinstance(argument.value, str)
-    ]
-
-
-def called(tree: ast.AST) -> Iterator[tuple[str, ast.Call]]:
-    """Yield the calls of `op.…` inside a node."""
-    for node in ast.walk(tree):
-        match node:
-            case ast.Call(func=ast.Attribute(value=ast.Name(id="op"), attr=name)):
-                yield name, node
-
-
-def faults(versions: Path) -> list[str]:
-    """Name the statements of later revisions that break older code or harm a busy database."""
-    found: list[str] = []
-    known: dict[str, str] = {}
-    for revision in revisions(versions):
-        if not revision.name.startswith(FOUNDATION):
-            found_here = [*always(revision)]
-            lowered = revision.contracts_to
-            if lowered is None:
-                found_here += [*breaking(revision), *overloads(revision, known)]
-            elif not 1 < lowered <= revision.number:
-                found_here.append(f"oldest_code {lowered}: names neither this revision nor one before it")
-            found += [f"{revision.name}: {one}" for one in found_here]
-        known |= revision.signatures
-    return found
-
-
-def always(revision: Revision) -> Iterator[str]:
-    """Yield the faults that are forbidden even in a contraction."""
-    yield from (f"op.{name}: write SQL in the folder of the same name" for name in revision.other_calls)
-    if not revision.statements or not LOCK_TIMEOUT.match(revision.statements[0]):
-        yield "does not begin with SET LOCAL lock_timeout: a wait for a lock would block all later statements"
-    new = set(CREATED_TABLE.findall(" ".join(revision.statements)))
-    for statement in revision.statements:
-        index = re.search(
-            rf"\bCREATE\s+(?:UNIQUE\s+)?INDEX\b(?!\s+CONCURRENTLY).*?\bON\s+{LARGE}", statement, re.IGNORECASE
-        )
-        if index and index["table"] not in new:
-            yield f"{short(statement)}: writers of a large table wait during the build of the index"
-        table = re.search(rf"\bALTER\s+TABLE\s+(?:IF\s+EXISTS\s+)?{LARGE}", statement, re.IGNORECASE)
-        home = re.search(r"\bALTER\s+TABLE\s+orchestrator\.home\b", statement, re.IGNORECASE)
-        if (home or (table and table["table"] not in new)) and rewrites(statement):
-            yield f"{short(statement)}: rewrites every row of the table"
-
-
-def rewrites(statement: str) -> bool:
-    return any(
-        re.search(r"\bSTORED\b", clause, re.IGNORECASE)
-        or re.search(rf"\bDEFAULT\s+(?!{CONSTANT}(?:::\w+)?(?:\s|$))", clause, re.IGNORECASE)
-        for clause in added_columns(statement)
-    )
-
-
-def breaking(revision: Revision) -> Iterator[str]:
-    """Yield the faults that only a contraction may contain."""
-    text = " ; ".join(revision.statements)
-    for statement in revision.statements:
-        for pattern, why in BREAKS:
-            if re.search(pattern, statement, re.IGNORECASE):
-                yield f"{short(statement)}: {why}"
-                break
-        for clause in added_columns(statement):
-            if re.search(r"\bNOT\s+NULL\b", clause, re.IGNORECASE) and not re.search(
-                r"\bDEFAULT\b|\bGENERATED\b", clause, re.IGNORECASE
-            ):
-                yield f"{short(statement)}: older code leaves the new column out, and it has no default"
-        for column in re.findall(
-            r"\bALTER\s+(?:COLUMN\s+)?(\w+)\s+SET\s+NOT\s+NULL\b", statement, re.IGNORECASE
-        ):
-            if not re.search(rf"\b{column}\b[^,;]*\bDEFAULT\s", text, re.IGNORECASE):
-                yield f"{short(statement)}: older code may leave it out, and it has no default"
-
-
-def overloads(revision: Revision, known: dict[str, str]) -> Iterator[str]:
-    """Yield each second function of a known name: it makes calls without optional arguments ambiguous."""
-    for name, arguments in revision.signatures.items():
-        if known.get(name, arguments) != arguments:
-            yield f"{name}({arguments}): has other arguments than ({known[name]}); give it another name"
-
-
-def added_columns(statement: str) -> list[str]:
-    """Return the clauses of a statement that add a column to an existing table."""
-    if not re.match(r"ALTER\s+TABLE\b", statement, re.IGNORECASE):
-        return []
-    # Split at each comma that begins a new action, and keep the actions that add a column.
-    clauses = re.split(r",\s*(?=(?:ADD|ALTER|DROP|SET|VALIDATE)\b)", statement, flags=re.IGNORECASE)
-    return [clause for clause in clauses if ADDED_COLUMN.search(clause)]
-
-
-def short(statement: str) -> str:
-    return statement if len(statement) <= 70 else f"{statement[:67]}…"
+from tests.house.revision_rules import VERSIONS, faults
 
 
 def test_old_code_survives_every_revision() -> None:
@@ -214,6 +26,10 @@ SURVIVED = [
     "CREATE INDEX types_queue_idx ON orchestrator.types (queue)",
     "CREATE INDEX CONCURRENTLY tags_idx ON orchestrator.tasks_dead (tags)",
     "CREATE OR REPLACE FUNCTION orchestrator.enqueue(type text, payload jsonb) RETURNS int AS $$ DROP TABLE x $$",
+    "DROP FUNCTION orchestrator.enqueue; CREATE FUNCTION orchestrator.enqueue(type text, payload jsonb,"
+    " why text DEFAULT 'it, is', size numeric(3, 2) DEFAULT NULL) RETURNS int AS $$ $$",
+    "DROP FUNCTION orchestrator.counts; CREATE FUNCTION orchestrator.counts(day date, OUT n int, OUT new int,"
+    " OUT share double) RETURNS record AS $$ $$",
     "CREATE FUNCTION orchestrator.enqueue_later(type text, delay interval DEFAULT '1 s') RETURNS int AS $$ $$",
     "-- DROP TABLE orchestrator.tasks\nCOMMENT ON TABLE orchestrator.tasks IS 'do not RENAME; it''s ours'",
 ]
@@ -236,7 +52,15 @@ BROKEN = {
     "ALTER TABLE orchestrator.types ADD COLUMN a int DEFAULT 1, ADD b int NOT NULL": "older code leaves the new",
     "ALTER TABLE orchestrator.tasks_live ADD CONSTRAINT positive CHECK (id > 0)": "NOT VALID is missing",
     "CREATE OR REPLACE FUNCTION orchestrator.enqueue(type text, payload jsonb, why text DEFAULT NULL)"
-    " RETURNS int AS $$ $$": "give it another name",
+    " RETURNS int AS $$ $$": "a second function of this name",
+    "DROP FUNCTION orchestrator.enqueue; CREATE FUNCTION orchestrator.enqueue(type text, payload jsonb, why text)"
+    " RETURNS int AS $$ $$": "older code calls it as enqueue(type text, payload jsonb)",
+    "DROP FUNCTION orchestrator.enqueue; CREATE FUNCTION orchestrator.enqueue(payload jsonb, type text)"
+    " RETURNS int AS $$ $$": "older code calls it as",
+    "DROP FUNCTION orchestrator.enqueue; CREATE FUNCTION orchestrator.enqueue(type text, payload jsonb)"
+    " RETURNS TABLE (id int) AS $$ $$": "older code calls it as",
+    "DROP FUNCTION orchestrator.counts; CREATE FUNCTION orchestrator.counts(day date, OUT n int)"
+    " RETURNS record AS $$ $$": "older code calls it as counts(day date)",
 }  # fmt: skip
 """Statements that only a contraction may contain, with a part of the message."""
 
@@ -260,6 +84,7 @@ def versions(tmp_path: Path) -> Path:
     (tmp_path / "0001_foundation.py").write_text("def upgrade() -> None: ...\n")
     (tmp_path / "0001_foundation" / "1_tables.sql").write_text(
         "CREATE FUNCTION orchestrator.enqueue(type text,\n    payload jsonb)\nRETURNS int AS $$ $$;\nDROP TABLE x;\n"
+        "CREATE FUNCTION orchestrator.counts(day date, OUT n int, OUT share double) RETURNS record LANGUAGE sql;\n"
     )
     return tmp_path
 

@@ -6,9 +6,8 @@ The test adds both to a copy of the code. The copy counts, writes and serves the
 import json
 from pathlib import Path
 
-import psycopg
-
-from tests.house.edited_copy import edit_a_copy, run
+from tests.house.edited_copy import REVISION, edit_a_copy, run
+from tests.house.revision_rules import faults
 
 METRIC = {
     # For the count, the value for Prometheus, and the row of the reference.
@@ -28,9 +27,13 @@ OUTCOME = {
         ('"dead_lettered", "lost")', '"dead_lettered", "lost", "eaten")'),
     ],
     # The columns in the tables by minute and by hour.
-    "migrations/versions/0001_foundation/1_tables.sql": [
-        (f"    PRIMARY KEY ({unit},", f"    eaten bigint NOT NULL DEFAULT 0,\n    PRIMARY KEY ({unit},")
-        for unit in ("minute", "hour")
+    f"{REVISION}/1_tables.sql": [
+        (
+            "lock_timeout = '2s';\n",
+            "lock_timeout = '2s';\n"
+            "ALTER TABLE orchestrator.statistics ADD COLUMN eaten bigint NOT NULL DEFAULT 0;\n"
+            "ALTER TABLE orchestrator.statistics_by_hour ADD COLUMN eaten bigint NOT NULL DEFAULT 0;\n",
+        )
     ],
 }  # fmt: skip
 
@@ -66,12 +69,10 @@ print(json.dumps([
 """
 
 
-def test_a_figure_is_added_by_few_edits(
-    database_url: str, connection: psycopg.Connection, tmp_path: Path
-) -> None:
+def test_a_figure_is_added_by_few_edits(database_url: str, tmp_path: Path) -> None:
     """A metric needs an edit in one file, an outcome in two."""
     edit_a_copy(tmp_path, METRIC | OUTCOME)
-    connection.execute("DROP SCHEMA orchestrator CASCADE")
+    assert [] == faults(tmp_path / "migrations" / "versions")
 
     served, is_metric_in_reference, rates, columns, is_outcome_in_reference = json.loads(
         run(tmp_path, "-c", PROGRAM, database_url).splitlines()[-1]

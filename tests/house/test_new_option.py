@@ -1,14 +1,13 @@
-"""A new option of a task needs edits in four files; the rest is rendered from them.
+"""A new option of a task needs edits in six files; the rest is rendered from them.
 
-The test adds an option to a copy of the code. The copy enqueues with the option in every way.
+The test adds an option and its revision to a copy of the code. The copy enqueues with the option in every way.
 """
 
 import json
 from pathlib import Path
 
-import psycopg
-
-from tests.house.edited_copy import edit_a_copy, run
+from tests.house.edited_copy import REVISION, edit_a_copy, run
+from tests.house.revision_rules import faults
 
 FILES_MAX = 6
 
@@ -32,12 +31,15 @@ EDITS = {
          "    colour: str | None = None\n"),
     ],
     # The column.
-    "migrations/versions/0001_foundation/1_tables.sql": [
-        ("    tenant text,\n", "    tenant text,\n    colour text,\n")
+    f"{REVISION}/1_tables.sql": [("'2s';\n", "'2s';\nALTER TABLE orchestrator.tasks ADD COLUMN colour text;\n")],
+    f"{REVISION}/downgrade_2_tables.sql": [
+        ("tables.sql.\n", "tables.sql.\nALTER TABLE orchestrator.tasks DROP colour;\n")
     ],
+    # The code does not run on a database without the column.
+    "orchestrator/schema/compatibility.py": [("NEEDED = 1", "NEEDED = 2")],
     # The column for SQLAlchemy.
     "orchestrator/schema/tables.py": [
-        ('    Column("tenant", Text),\n', '    Column("tenant", Text),\n    Column("colour", Text),\n'),
+        ('    *defaults("tasks"),\n', '    Column("colour", Text),\n    *defaults("tasks"),\n'),
     ],
 }  # fmt: skip
 
@@ -87,16 +89,17 @@ with psycopg.connect(url, autocommit=True) as connection:
         except psycopg.Error as error:
             refusals.add(error.diag.message_primary.removeprefix("tasks[0]: "))
 app.close()
+migrate.move(url, to="0001")
+migrate.move(url, to="0002")
 print(json.dumps([colours, sorted(refusals), "| how it is painted |" in python_writers()["using options"]("")]))
 """
 
 
-def test_an_option_is_added_by_few_edits(
-    database_url: str, connection: psycopg.Connection, tmp_path: Path
-) -> None:
-    """Python, SQL, sets and the command line take the new option; column, default, bound and reference row exist."""
+def test_an_option_is_added_by_few_edits(database_url: str, tmp_path: Path) -> None:
+    """Python, SQL, sets and the command line take the new option; column, default, bound and reference row exist. The
+    revision spares older code, and can be undone."""
     edit_a_copy(tmp_path, EDITS)
-    connection.execute("DROP SCHEMA orchestrator CASCADE")
+    assert [] == faults(tmp_path / "migrations" / "versions")
 
     colours, refusals, is_in_reference = json.loads(
         run(tmp_path, "-c", PROGRAM, database_url).splitlines()[-1]

@@ -160,7 +160,7 @@ def test_a_takeover_waits_for_a_duty_that_runs(candidate: Make, clock: Clock) ->
 
 
 def test_a_resignation_waits_for_a_duty_that_runs(candidate: Make) -> None:
-    """Our own duty, in another lane."""
+    """Our own duty, in another thread."""
     first, second = candidate(), candidate()
     leadership = first.leadership()
     second.session.execute("SET lock_timeout = '50ms'")

@@ -1,4 +1,4 @@
-"""The leader at work: two lanes of duties, each duty at its interval, and none delays another."""
+"""The leader at work: two groups of duties, each duty at its interval, and none delays another."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -13,7 +13,7 @@ import pytest
 
 from orchestrator import events
 from orchestrator.config import Config
-from orchestrator.lead import Duty, Lane, Leader, TermOver, elect
+from orchestrator.lead import Duty, DutyGroup, Leader, TermOver, elect
 from orchestrator.postgres.reconnect import Reconnect
 from orchestrator.postgres.thread_connection import ThreadConnection
 from orchestrator.worker.beat_report import ask
@@ -81,7 +81,7 @@ def counting(done: threading.Semaphore) -> Callable[[Connection], bool]:
 def test_a_vacant_lead_is_taken_and_its_duties_are_done(
     wheel: Callable[..., Wheel], connection: psycopg.Connection
 ) -> None:
-    """At the first look; both lanes begin at once."""
+    """At the first look; both groups begin at once."""
     urgent, house = threading.Semaphore(0), threading.Semaphore(0)
     made = wheel([Duty("urgent", 3600.0, counting(urgent))], [Duty("house", 3600.0, counting(house))])
     made.look()
@@ -178,8 +178,8 @@ def test_a_statement_that_fails_costs_no_connection(wheel: Callable[..., Wheel])
     assert 1 == len(set(pids))
 
 
-def test_a_slow_duty_keeps_its_own_lane_waiting_and_no_other(wheel: Callable[..., Wheel]) -> None:
-    """The other lane does the urgent duties meanwhile."""
+def test_a_slow_duty_keeps_its_own_group_waiting_and_no_other(wheel: Callable[..., Wheel]) -> None:
+    """The other group does the urgent duties meanwhile."""
     slow_began, done, let_go = threading.Event(), threading.Semaphore(0), threading.Event()
 
     def slow(_connection: Connection) -> bool:
@@ -196,7 +196,7 @@ def test_a_slow_duty_keeps_its_own_lane_waiting_and_no_other(wheel: Callable[...
     assert [True] * 5 == rounds
 
 
-def test_a_duty_with_more_to_do_shares_its_lane(wheel: Callable[..., Wheel]) -> None:
+def test_a_duty_with_more_to_do_shares_its_group(wheel: Callable[..., Wheel]) -> None:
     """It runs again at once, but the others get their turns."""
     done = threading.Semaphore(0)
     rounds: list[int] = []
@@ -251,7 +251,7 @@ def test_a_leader_stops_after_a_term_by_its_own_clock(wheel: Callable[..., Wheel
     assert [(until,)] == leads
 
 
-def test_a_lane_does_nothing_in_another_term(
+def test_a_group_does_nothing_in_another_term(
     database_url: str, candidate: Make, connection: psycopg.Connection
 ) -> None:
     """Every step has the fence."""
@@ -263,18 +263,18 @@ def test_a_lane_does_nothing_in_another_term(
         rounds.append(worker.id)
         return False
 
-    lane = Lane(
-        ThreadConnection(database_url, purpose="lane", reach=Reconnect()),
+    group = DutyGroup(
+        ThreadConnection(database_url, purpose="group", reach=Reconnect()),
         [Duty("d", 0.0, work)],
         limit_seconds=5,
     )
-    lane.step(leadership)
+    group.step(leadership)
     connection.execute("UPDATE orchestrator.workers SET term = term + 1")
     try:
         with pytest.raises(TermOver):
-            lane.step(leadership)
+            group.step(leadership)
     finally:
-        lane.close()
+        group.close()
 
     assert 1 == len(rounds)
 

@@ -26,7 +26,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
-from tests.model.numbered import LOCAL, LOCAL_BITS, SHARED, SHARED_BITS, Elsewhere, Numbered
+from tests.model.state_numbers import LOCAL, LOCAL_BITS, SHARED, SHARED_BITS, Elsewhere, Numbered
 
 # How many states of a level are expanded in one piece.
 PART = 50_000

@@ -16,7 +16,6 @@ from collections.abc import Iterator
 
 from tests.model import invariants
 from tests.model.explore import Step
-from tests.model.holding import Memory
 from tests.model.rules import Bounds, Rules
 from tests.model.server import (
     DEAD,
@@ -32,6 +31,7 @@ from tests.model.server import (
     letter,
     put,
 )
+from tests.model.worker_steps import Memory
 
 
 def elect(server: Server, memory: Memory, who: int, bounds: Bounds, rules: Rules) -> Iterator[Step]:

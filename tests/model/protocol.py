@@ -2,11 +2,11 @@
 
 The parts of the model:
 
-    server.py    rows, clock, data lost in a crash; an operator's statements that requeue and cancel at any moment
-    holding.py   claim, start, outcome, retry, snooze, beat, ghosts: the lease
-    leading.py   election, renewal, resigning, duties, recovery: the term
-    rules.py     the possible mistakes, and the size of the system
-    variants.py  each mistake, and the invariant that must catch it
+    server.py        rows, clock, data lost in a crash; an operator's statements that requeue and cancel at any moment
+    worker_steps.py  claim, start, outcome, retry, snooze, beat, ghosts: the lease
+    leading.py       election, renewal, resigning, duties, recovery: the term
+    rules.py         the possible mistakes, and the size of the system
+    variants.py      each mistake, and the invariant that must catch it
 
 *Only small things are bounded.* Claims, leases, terms, beats, crashes, kills, lost replies and ticks are unbounded.
 Only workers, tasks and attempts are few. Two rules make the states finite: ages and terms stop where nothing more
@@ -40,11 +40,11 @@ the text of the SQL: tests/races and the tests with a database check that.
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from tests.model import holding, invariants, leading, server
+from tests.model import invariants, leading, server, worker_steps
 from tests.model.explore import Step
-from tests.model.holding import Memory
 from tests.model.rules import Bounds, Rules
 from tests.model.server import ENDED, HELD, Member, Row, Server, Tables, letter, put
+from tests.model.worker_steps import Memory
 
 
 class Queue:
@@ -88,12 +88,12 @@ class Queue:
         yield from leading.commit(shared, memory, who, bounds, rules)
         if memory is None:
             return
-        yield from holding.claim(shared, memory, who, bounds, rules)
-        yield from holding.claim_reply(shared, memory, who, bounds)
-        yield from holding.start(shared, memory, who, rules)
-        yield from holding.finish(shared, memory, who, bounds, rules)
-        yield from holding.beat(shared, memory, who, bounds, rules)
-        yield from holding.give_back(shared, memory, who, bounds, rules)
+        yield from worker_steps.claim(shared, memory, who, bounds, rules)
+        yield from worker_steps.claim_reply(shared, memory, who, bounds)
+        yield from worker_steps.start(shared, memory, who, rules)
+        yield from worker_steps.finish(shared, memory, who, bounds, rules)
+        yield from worker_steps.beat(shared, memory, who, bounds, rules)
+        yield from worker_steps.give_back(shared, memory, who, bounds, rules)
         yield from leading.elect(shared, memory, who, bounds, rules)
         yield from leading.resign(shared, memory, who, rules)
         yield from leading.fence(shared, memory, who, bounds, rules)

@@ -41,7 +41,7 @@ OF_LOST_REPLIES = (
 
 @pytest.mark.parametrize(
     ("bounds", "states"),
-    [(HEARD, 100_000), long(WORLD, 700_000), long(Bounds(), 2_000_000)],
+    [long(HEARD, 100_000), long(WORLD, 700_000), long(Bounds(), 2_000_000)],
     ids=["no lost reply", "one attempt", "two attempts and housekeeping"],
 )
 def test_the_protocol_holds_in_every_state(bounds: Bounds, states: int) -> None:

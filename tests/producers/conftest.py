@@ -8,7 +8,7 @@ import pytest
 
 from orchestrator import Orchestrator
 from tests.conftest import coroutine_of
-from tests.producers.holding import ALL_KINDS, OWN_TABLE, run
+from tests.producers.every_holder import ALL_KINDS, OWN_TABLE, run
 
 
 @pytest.hookimpl(tryfirst=True)

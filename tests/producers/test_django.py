@@ -14,7 +14,7 @@ from django.db.transaction import TransactionManagementError
 
 from orchestrator import testing
 from orchestrator.errors import EnqueueRefused
-from tests.producers.holding import django_on, numbers, sending
+from tests.producers.every_holder import django_on, numbers, sending
 from tests.worker.running import value
 
 TASKS = "SELECT count(*) FROM orchestrator.tasks"

@@ -18,7 +18,7 @@ from orchestrator.errors import (
 )
 from orchestrator.task.backoff import Backoff
 from tests.conftest import MakeApp
-from tests.producers.holding import COLOURS
+from tests.producers.every_holder import COLOURS
 from tests.worker.running import run_until_empty, until, value, working
 
 

@@ -15,7 +15,7 @@ from sqlalchemy.pool import NullPool
 
 from orchestrator import Orchestrator
 from orchestrator.errors import DatabaseUnavailable, EnqueueInDoubt
-from tests.producers.holding import (
+from tests.producers.every_holder import (
     ALL_KINDS,
     COLOURS,
     OWN_ROW,

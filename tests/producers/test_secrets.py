@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from orchestrator.errors import EnqueueRefused, PayloadRefused, SchemaError
-from tests.producers.holding import ALL_KINDS, enqueue, enqueue_many
+from tests.producers.every_holder import ALL_KINDS, enqueue, enqueue_many
 
 SECRET = "hunter2"  # noqa: S105 - it is meant to be looked for
 

@@ -12,7 +12,7 @@ import pytest
 
 from orchestrator import Orchestrator
 from orchestrator.errors import EnqueueRefused, PayloadRefused
-from tests.producers.holding import COLOURS, asked, numbers, sending
+from tests.producers.every_holder import COLOURS, asked, numbers, sending
 from tests.worker.running import run_until_empty, task, value
 
 TASKS = "SELECT count(*) FROM orchestrator.tasks"

@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 from orchestrator import Orchestrator
 from orchestrator.errors import DatabaseUnavailable, EnqueueRefused
 from tests import bouncer, servers
-from tests.producers.holding import driven
+from tests.producers.every_holder import driven
 from tests.worker.running import until, value, working
 
 TASKS = "SELECT count(*) FROM orchestrator.tasks"

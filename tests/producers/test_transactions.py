@@ -7,7 +7,7 @@ import psycopg
 import pytest
 
 from orchestrator.errors import EnqueueRefused
-from tests.producers.holding import (
+from tests.producers.every_holder import (
     ALL_KINDS,
     OWN_ROW,
     enqueue,

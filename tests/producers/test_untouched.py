@@ -18,7 +18,7 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
 from sqlalchemy.pool import NullPool
 
 from orchestrator.errors import EnqueueRefused
-from tests.producers.holding import driven, numbers, sending
+from tests.producers.every_holder import driven, numbers, sending
 from tests.worker.running import value
 
 TASKS = "SELECT count(*) FROM orchestrator.tasks"

@@ -89,9 +89,7 @@ def test_a_timeout_and_another_end_are_never_both_counted(arena: Arena, what: st
     assert not [wait for wait in race.waits if wait.startswith("leader")]
 
 
-@pytest.mark.parametrize(
-    "what", [what if what in ("finish", "cancel", "timeouts") else long(what) for what in OTHERS]
-)
+@pytest.mark.parametrize("what", [what if what in ("finish", "timeouts") else long(what) for what in OTHERS])
 def test_timeouts_that_are_stopped_in_the_middle_read_the_row_again(arena: Arena, what: str) -> None:
     """The attempt ends, and the task runs again under another lease. The old start does not end the new attempt."""
     arena.build_gate()

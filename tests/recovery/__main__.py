@@ -22,8 +22,8 @@ from tests.recovery import drills, outages, scenarios
 from tests.recovery.environment import Environment, environment
 
 LIMITS = {**drills.LIMITS, **outages.LIMITS, **scenarios.LIMITS}
-# The short drills run one after another. Each drill that waits for half a minute runs in a lane of its own.
-LANES: tuple[tuple[Callable[[Environment, int, drills.Note], None], ...], ...] = (
+# The short drills run one after another. Each drill that waits for half a minute runs in a thread of its own.
+THREADS: tuple[tuple[Callable[[Environment, int, drills.Note], None], ...], ...] = (
     (drills.worker_killed, drills.leader_killed, drills.leader_resigns, drills.ghost_claim),
     (drills.worker_without_beacon,),
     (drills.leader_and_worker_killed_together, drills.storm),
@@ -81,9 +81,9 @@ def main() -> int:
         server = servers.Server(embedded_folder.binaries(), directory / "server", settings=settings).start()
         started = time.monotonic()
         try:
-            lanes = planned(server, directory, record, asked)
+            groups = planned(server, directory, record, asked)
             time.sleep(max(0.0, started + DEAD_AFTER_SECONDS + 1 - time.monotonic()))
-            threads = [threading.Thread(target=lane, daemon=True) for lane in lanes]
+            threads = [threading.Thread(target=group, daemon=True) for group in groups]
             for thread in threads:
                 thread.start()
             for thread in threads:
@@ -110,18 +110,18 @@ def arguments() -> argparse.Namespace:
 def planned(
     server: servers.Server, directory: Path, record: Record, asked: argparse.Namespace
 ) -> list[Callable[[], None]]:
-    """Make a database for each drill, and return the drills of each lane."""
-    lanes: list[Callable[[], None]] = []
-    for drills_of_lane in LANES:
-        chosen = [drill for drill in drills_of_lane if asked.only in drill.__name__]
+    """Make a database for each drill, and return the drills of each thread."""
+    groups: list[Callable[[], None]] = []
+    for drills_of_thread in THREADS:
+        chosen = [drill for drill in drills_of_thread if asked.only in drill.__name__]
         todo = [in_own_database(server, directory, record, drill, asked.rounds) for drill in chosen]
-        lanes.append(partial(in_turn, todo))
+        groups.append(partial(in_turn, todo))
     if asked.only in "restarts":
-        lanes.append(
+        groups.append(
             reported(record, "restarts", lambda: outages.restarts(directory / "r", asked.rounds, record.note))
         )
     if asked.only in "scenarios":
-        lanes.append(
+        groups.append(
             reported(
                 record,
                 "scenarios",
@@ -133,8 +133,8 @@ def planned(
         def away(made: Environment, _rounds: int, note: drills.Note) -> None:
             outages.away(made, asked.outage_minutes, note)
 
-        lanes.append(in_own_database(server, directory, record, away, 1))
-    return lanes
+        groups.append(in_own_database(server, directory, record, away, 1))
+    return groups
 
 
 def in_turn(todo: list[Callable[[], None]]) -> None:

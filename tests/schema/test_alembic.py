@@ -20,6 +20,7 @@ from tests.forked import REPOSITORY
 from tests.patience import PATIENCE_SECONDS
 from tests.schema.catalog import COLUMNS, CONSTRAINTS, GRANTS, INDEXES, KINDS, catalog
 from tests.schema.rows import one
+from tests.tiers import long
 from tests.worker.processes import ran, surroundings
 
 Ran = subprocess.CompletedProcess[str]
@@ -139,7 +140,9 @@ def test_alembic_downgrades_and_upgrades_again(database_url: str) -> None:
     assert before == everything(database_url)
 
 
-@pytest.mark.parametrize("words", ["current", "history", "check", "heads", "history --indicate-current"])
+@pytest.mark.parametrize(
+    "words", ["current", long("history"), "check", long("heads"), "history --indicate-current"]
+)
 def test_reading_commands_change_nothing(words: str, empty_database_url: str, database_url: str) -> None:
     """They do not make the schema in an empty database either."""
     before = everything(database_url)
@@ -172,7 +175,9 @@ def test_the_url_of_the_ini_is_the_database(copy: Path, empty_database_url: str,
     assert everything(database_url) == everything(empty_database_url)
 
 
-@pytest.mark.parametrize("words", [("upgrade", "head"), ("current",), ("check",), ("downgrade", "base")])
+@pytest.mark.parametrize(
+    "words", [("upgrade", "head"), long(("current",)), long(("check",)), long(("downgrade", "base"))]
+)
 def test_a_url_that_cannot_be_read_is_not_printed(words: tuple[str, ...], copy: Path) -> None:
     """Neither from the ini, where a single % is an error of its own, nor from the variable."""
     output = [
@@ -188,7 +193,7 @@ def test_a_url_that_cannot_be_read_is_not_printed(words: tuple[str, ...], copy: 
     ]
 
 
-@pytest.mark.parametrize("words", [("upgrade", "head"), ("current",), ("check",)])
+@pytest.mark.parametrize("words", [("upgrade", "head"), long(("current",)), ("check",)])
 def test_a_failure_is_one_sentence(words: tuple[str, ...]) -> None:
     """No database is named, a setting is wrong, the server does not answer."""
     assert "no database was named: set sqlalchemy.url" in refusal(alembic(*words))
@@ -219,19 +224,10 @@ def test_a_missing_right_is_one_sentence(other_role: str, empty_database_url: st
 
 def test_an_ended_session_is_one_sentence(empty_database_url: str, copy: Path) -> None:
     """Like any other error of the server: no change stays."""
-    module = next((copy / "versions").glob("0001*.py"))
-    text = module.read_text()
-    module.write_text(
-        text.replace("def upgrade() -> None:", "def upgrade() -> None:\n    op.execute('SELECT 1 / 0')")
-    )
-
+    first = copy / "versions" / "0001_foundation" / "0_first.sql"
+    first.write_text("SELECT 1 / 0")
     output = refusal(alembic("upgrade", "head", url=empty_database_url, ini=ini_beside(copy)))
-    module.write_text(
-        text.replace(
-            "def upgrade() -> None:",
-            "def upgrade() -> None:\n    op.execute('SELECT pg_terminate_backend(pg_backend_pid())')",
-        )
-    )
+    first.write_text("SELECT pg_terminate_backend(pg_backend_pid())")
     ended = refusal(alembic("upgrade", "head", url=empty_database_url, ini=ini_beside(copy)))
 
     assert "division by zero" in output

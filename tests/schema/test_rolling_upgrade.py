@@ -1,11 +1,12 @@
 """Today's code on tomorrow's schema: an invented second revision is applied while a worker of today works.
 
-The revisions follow the rules in tests/house/test_migrations.py, and the real runner runs them from a copy of the
+The revisions follow the rules in tests/house/revision_rules.py, and the real runner runs them from a copy of the
 migrations' folder.
 """
 
 import json
 import shutil
+import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,7 +17,10 @@ import pytest
 
 from orchestrator.errors import SchemaError
 from orchestrator.schema import compatibility, migrate
-from tests.house.test_migrations import faults
+from tests.house.edited_copy import edit_a_copy
+from tests.house.edited_copy import run as run_in_copy
+from tests.house.revision_rules import faults
+from tests.house.test_new_option import EDITS
 from tests.patience import PATIENCE_SECONDS, eventually
 from tests.schema.rows import one, put
 from tests.worker.processes import run, worker
@@ -58,6 +62,14 @@ CONTRACTION = """
 SET LOCAL lock_timeout = '2s';
 UPDATE orchestrator.settings SET oldest_code = 2;
 ALTER TABLE orchestrator.workers DROP COLUMN region;
+"""
+FULL = 200_000
+FILL = """
+    INSERT INTO orchestrator.tasks (type, run_at, payload)
+    SELECT 'shop.add', now() + interval '1 year', '{"first": 1, "second": 2}' FROM generate_series(1, %s)
+"""
+ENQUEUE_WITH_THE_OPTION = """
+    SELECT orchestrator.enqueue('shop.add', '{"first": 1, "second": 2}', colour => 'red')
 """
 AHEAD_MAX = 500
 ENQUEUE = """
@@ -149,6 +161,40 @@ def test_a_revision_arrives_under_a_working_worker_and_producer(
     assert [] == errors(process.log)
     assert {"completed": enqueued() + 1} == statuses(connection)
     assert "completed" == one(connection, "SELECT status FROM orchestrator.tasks WHERE id = %s", [new])
+
+
+@pytest.mark.long
+def test_a_new_option_arrives_on_a_full_database(
+    database_url: str, connection: psycopg.Connection, tmp_path: Path
+) -> None:
+    """The revision is made as CONTRIBUTING.md says. It replaces functions that a producer calls all the time. Worker
+    and producer of today go on; then a worker of tomorrow does the rest."""
+    edit_a_copy(tmp_path / "copy", EDITS)
+    connection.execute(FILL, [FULL])
+    connection.execute("UPDATE orchestrator.tasks SET status = 'cancelled'")
+    with (
+        worker(database_url, tmp_path / "log", "-c", "4") as process,
+        enqueueing(database_url) as enqueued,
+    ):
+        eventually(lambda: statuses(connection).get("completed", 0) > ENOUGH, "they are at work")
+
+        run_in_copy(tmp_path / "copy", "-m", "orchestrator", "migrate", "--url", database_url)
+
+        before = enqueued()
+        eventually(lambda: statuses(connection).get("completed", 0) > before + ENOUGH, "they go on")
+        assert None is process.popen.poll()
+        process.signal(signal.SIGTERM)
+        assert 0 == process.wait(), process.log
+    new = one(connection, ENQUEUE_WITH_THE_OPTION)
+    run_in_copy(
+        tmp_path / "copy", "-m", "orchestrator", "worker", SHOP, "--until-empty", "--url", database_url
+    )
+
+    assert [] == errors(process.log)
+    assert {"completed": enqueued() + 1, "cancelled": FULL} == statuses(connection)
+    assert ("completed", "red") == connection.execute(
+        "SELECT status, colour FROM orchestrator.tasks WHERE id = %s", [new]
+    ).fetchone()
 
 
 def test_code_that_is_too_old_does_not_start_after_a_contraction(

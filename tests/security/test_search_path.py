@@ -24,8 +24,8 @@ from orchestrator.postgres import connect
 from orchestrator.schema import migrate
 from tests import bouncer
 from tests.cli import in_process
-from tests.producers.holding import ALL_KINDS, Holding, enqueue, enqueue_many
-from tests.producers.holding import run as run_kind
+from tests.producers.every_holder import ALL_KINDS, Holding, enqueue, enqueue_many
+from tests.producers.every_holder import run as run_kind
 from tests.schema.logins import logins
 from tests.schema.role_statements import KEEPS_HOUSE, ROOT
 from tests.schema.rows import put

@@ -23,7 +23,7 @@ from tests import servers
 from tests.docs.pages import blocks
 from tests.patience import eventually
 from tests.schema.rows import one
-from tests.security.authority import NAME, PAGE, Shown, certify
+from tests.security.certificates import NAME, PAGE, Shown, certify
 from tests.servers import Server, debian_binaries, temporary_directory
 from tests.worker.processes import run, worker
 

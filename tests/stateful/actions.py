@@ -21,7 +21,7 @@ from orchestrator.task.outcome import (
     Released,
     Snoozed,
 )
-from tests.stateful.words import QUEUES, Edit, Order
+from tests.stateful.interface import QUEUES, Edit, Order
 
 FAULT = Fault("ValueError", "it failed")
 UNKNOWN_TYPE = Fault("UnknownType", "unknown")

@@ -1,6 +1,6 @@
 """The differences between what the reference expects and what the database holds, as text."""
 
-from tests.stateful.words import Row, Snapshot
+from tests.stateful.interface import Row, Snapshot
 
 
 def differences(expected: Snapshot, found: Snapshot) -> list[str]:

@@ -27,8 +27,7 @@ from orchestrator.worker.heartbeat import DEREGISTER, REGISTER
 from tests.clock import REPLACEMENT
 from tests.stateful import statements
 from tests.stateful.at_once import AtOnce, at_once
-from tests.stateful.rows import ZERO
-from tests.stateful.words import (
+from tests.stateful.interface import (
     BACKOFF_BASE_SECONDS,
     BACKOFF_CAP_SECONDS,
     DEAD_AFTER_SECONDS,
@@ -46,6 +45,7 @@ from tests.stateful.words import (
     Refused,
     Snapshot,
 )
+from tests.stateful.rows import ZERO
 
 TYPE = "letter"
 CONFIG = Config(term_seconds=TERM_SECONDS, dead_after_seconds=DEAD_AFTER_SECONDS)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from orchestrator.task.status import ChangedBy
 from tests.invariants.moves import Judge, Move, wrong_in
 from tests.invariants.terms import Terms
-from tests.stateful.words import Row, Snapshot
+from tests.stateful.interface import Row, Snapshot
 
 
 class History:

@@ -15,8 +15,7 @@ from orchestrator.task.outcome import (
     Snoozed,
 )
 from orchestrator.task.status import FINISHED, LEASED
-from tests.stateful.rows import Key, Row, Task, Worker
-from tests.stateful.words import (
+from tests.stateful.interface import (
     QUEUES,
     TERM_SECONDS,
     Beaten,
@@ -27,6 +26,7 @@ from tests.stateful.words import (
     Refused,
     Snapshot,
 )
+from tests.stateful.rows import Key, Row, Task, Worker
 
 DAY_SECONDS = 86_400
 

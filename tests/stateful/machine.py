@@ -17,10 +17,10 @@ from orchestrator.task.status import ChangedBy
 from tests.stateful.actions import ACTIONS, STATUSES, Action
 from tests.stateful.comparing import differences
 from tests.stateful.database import Database
+from tests.stateful.interface import QUEUES, Beaten, Claim, Edit, Leadership, Order, Refused
 from tests.stateful.invariants import History
 from tests.stateful.manual_update import edited
 from tests.stateful.model import Model
-from tests.stateful.words import QUEUES, Beaten, Claim, Edit, Leadership, Order, Refused
 
 # There are leaves of tasks_done for this time only (database.py).
 FURTHEST_SECONDS = 86_400

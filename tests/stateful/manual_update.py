@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 from orchestrator.task.status import FINISHED, LEASED
+from tests.stateful.interface import Edit, Refused
 from tests.stateful.rows import Task
-from tests.stateful.words import Edit, Refused
 
 
 def edited(old: Task, edit: Edit, now: int) -> Task:

@@ -8,10 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from orchestrator.task.status import LEASED
-from tests.stateful.kept_state import Kept
-from tests.stateful.manual_update import edited
-from tests.stateful.rows import Task
-from tests.stateful.words import (
+from tests.stateful.interface import (
     BACKOFF_BASE_SECONDS,
     BACKOFF_CAP_SECONDS,
     DEAD_AFTER_SECONDS,
@@ -22,6 +19,9 @@ from tests.stateful.words import (
     Leadership,
     Refused,
 )
+from tests.stateful.kept_state import Kept
+from tests.stateful.manual_update import edited
+from tests.stateful.rows import Task
 
 
 class Model(Kept):

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 import psycopg
+import pytest
 from psycopg import errors
 
 from orchestrator.task.outcome import Completed, Outcome, Released
@@ -42,6 +43,7 @@ class Work:
     failed: Counter[str] = field(default_factory=Counter)
 
 
+@pytest.mark.long
 def test_manual_changes_and_four_workers_do_not_disturb_each_other(
     connection: psycopg.Connection, database_url: str
 ) -> None:

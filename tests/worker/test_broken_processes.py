@@ -14,7 +14,7 @@ from tests.forked import REPOSITORY
 from tests.patience import PATIENCE_SECONDS, eventually
 from tests.tiers import long
 from tests.worker.processes import surroundings, worker
-from tests.worker.running import status, statuses, task, value
+from tests.worker.running import attempts, status, statuses, task, value
 from tests.worker.test_parent import children, is_gone, serving
 
 APP = "tests.worker.breaking:app"
@@ -130,12 +130,16 @@ def test_a_worker_without_descriptors_ends_and_is_replaced(
     with worker(database_url, tmp_path / "log", "-p", "2", app=APP) as parent:
         eventually(lambda: serving(connection) == 2, "both serve")
         task_id = enqueue(connection, kind, **payload)
+        eventually(lambda: status(connection, task_id) not in ("pending", "claimed"), "it runs")
+        # Or it would end one child after another, until it is a dead letter.
+        value(connection, "SELECT orchestrator.pause_queue('default')")
         eventually(lambda: parent.has_logged("child died"), "one dies")
-        eventually(lambda: status(connection, task_id) == "dead_letter", "its task is given up")
+        eventually(lambda: status(connection, task_id) in ("pending", "dead_letter"), "its attempt has ended")
         eventually(lambda: serving(connection) == 2, "its place is taken")
         parent.signal(signal.SIGTERM)
         assert 0 == parent.wait(), parent.log
 
+    assert attempts(connection, task_id)[0] in [(1, "lost"), (1, "failed")]
     assert "a handler has closed the descriptors of the process" in parent.log
     assert "Traceback" not in parent.log
 

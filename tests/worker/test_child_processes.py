@@ -147,6 +147,7 @@ async def test_the_death_of_a_child_harms_no_other(
     assert [] == attempts(connection, waiting)
 
 
+@pytest.mark.long
 def test_among_crashes_every_result_reaches_its_task(
     database_url: str, connection: psycopg.Connection
 ) -> None:

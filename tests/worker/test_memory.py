@@ -5,6 +5,7 @@ import json
 import secrets
 
 import psycopg
+import pytest
 
 from orchestrator import Orchestrator
 from tests.patience import PATIENCE_SECONDS
@@ -68,6 +69,7 @@ def test_large_payloads_after_small_ones_do_not_fill_the_memory(
     assert {"completed": SMALL + 300} == statuses(connection)
 
 
+@pytest.mark.long
 def test_wide_characters_count_as_what_they_take(app: Orchestrator, connection: psycopg.Connection) -> None:
     """One character beyond the first 65,536 makes four bytes of each other one."""
     # Fewer are enough: each takes four times as much.

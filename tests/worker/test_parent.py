@@ -273,6 +273,7 @@ def test_until_empty_ends_with_all_of_them(
     assert 2 == len(children(parent))
 
 
+@pytest.mark.long
 def test_a_file_named_like_a_module_of_python_does_not_keep_children_from_starting(
     database_url: str, tmp_path: Path
 ) -> None:

@@ -18,6 +18,7 @@ from orchestrator.bench.environment import Environment
 from orchestrator.bench.meter import Meter
 from orchestrator.bench.proxy_process import LEADERS, ProxyProcess, growth_of
 from tests.bench.conftest import TINY
+from tests.tiers import long
 from tests.worker.running import asleep, until, value, working
 
 # So many that the first claims, which are small until the speed is known, count for little on a busy machine.
@@ -69,7 +70,7 @@ def served(between: ProxyProcess) -> Orchestrator:
     return app
 
 
-@pytest.mark.parametrize("concurrency", STATEMENTS_MAX)
+@pytest.mark.parametrize("concurrency", [100, long(10)])
 async def test_tasks_share_their_statements(
     between: ProxyProcess,
     connection: psycopg.Connection,

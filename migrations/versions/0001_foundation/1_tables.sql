@@ -309,6 +309,10 @@ CREATE TABLE orchestrator.statistics (
     minute timestamptz NOT NULL,
     queue text NOT NULL,
     type text NOT NULL,
+    wait_seconds double precision NOT NULL DEFAULT 0,
+    run_seconds double precision NOT NULL DEFAULT 0,
+    wait jsonb NOT NULL DEFAULT '{}',
+    run jsonb NOT NULL DEFAULT '{}',
     completed bigint NOT NULL DEFAULT 0,
     failed bigint NOT NULL DEFAULT 0,
     timed_out bigint NOT NULL DEFAULT 0,
@@ -318,16 +322,16 @@ CREATE TABLE orchestrator.statistics (
     put_back bigint NOT NULL DEFAULT 0,
     released bigint NOT NULL DEFAULT 0,
     lost bigint NOT NULL DEFAULT 0,
-    wait_seconds double precision NOT NULL DEFAULT 0,
-    run_seconds double precision NOT NULL DEFAULT 0,
-    wait jsonb NOT NULL DEFAULT '{}',
-    run jsonb NOT NULL DEFAULT '{}',
     PRIMARY KEY (minute, queue, type)
 ) WITH (fillfactor = 70);
 CREATE TABLE orchestrator.statistics_by_hour (
     hour timestamptz NOT NULL,
     queue text NOT NULL,
     type text NOT NULL,
+    wait_seconds double precision NOT NULL DEFAULT 0,
+    run_seconds double precision NOT NULL DEFAULT 0,
+    wait jsonb NOT NULL DEFAULT '{}',
+    run jsonb NOT NULL DEFAULT '{}',
     completed bigint NOT NULL DEFAULT 0,
     failed bigint NOT NULL DEFAULT 0,
     timed_out bigint NOT NULL DEFAULT 0,
@@ -337,9 +341,5 @@ CREATE TABLE orchestrator.statistics_by_hour (
     put_back bigint NOT NULL DEFAULT 0,
     released bigint NOT NULL DEFAULT 0,
     lost bigint NOT NULL DEFAULT 0,
-    wait_seconds double precision NOT NULL DEFAULT 0,
-    run_seconds double precision NOT NULL DEFAULT 0,
-    wait jsonb NOT NULL DEFAULT '{}',
-    run jsonb NOT NULL DEFAULT '{}',
     PRIMARY KEY (hour, queue, type)
 ) WITH (fillfactor = 70);

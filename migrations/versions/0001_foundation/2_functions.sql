@@ -3,6 +3,7 @@
 -- They call each other, so their bodies are checked when they are first run.
 SET LOCAL check_function_bodies = off;
 
+-- functions/add_histograms.sql
 -- Add two histograms: bucket to count, as in statistics. A key that is no bucket number is an error; a number beyond
 -- the last bucket counts for the last one.
 CREATE OR REPLACE FUNCTION orchestrator.add_histograms(one jsonb, other jsonb)
@@ -22,6 +23,7 @@ AS $$
     ) AS h
 $$;
 
+-- functions/at_home.sql
 -- Whether these tables are at home: home has at least one row, and every row matches this place. If not (a restored
 -- dump or a cloned database), no worker starts before resume_after_restore.
 CREATE OR REPLACE FUNCTION orchestrator.at_home()
@@ -30,6 +32,7 @@ LANGUAGE sql STABLE
 SET search_path = pg_catalog, orchestrator, pg_temp
 AS $$ SELECT coalesce((SELECT bool_and(i.at_home) FROM orchestrator.installation AS i), false) $$;
 
+-- functions/beacon_is_lost.sql
 -- Whether a worker has lost its beacon, though its row says that it holds one: its process has ended, or has lost its
 -- LISTEN session. Seconds later the leader takes back its tasks; its beat would be missed only after its dead_after.
 -- This reads pg_locks and takes no lock, unlike the leader (maintain/missing_workers.sql). False where the missing lock
@@ -59,6 +62,7 @@ BEGIN
 END
 $$;
 
+-- functions/bucket_begins.sql
 -- The lower bound of a bucket of a histogram of times, in seconds; the upper bound is the next one's lower bound. There
 -- are four buckets to each doubling from 64 microseconds on. Bucket 0 holds everything below that, and bucket 141
 -- everything from 25 days on. Any number above 141 means 141: a power beyond a double would be an error, also for a
@@ -75,6 +79,7 @@ AS $$
     FROM (SELECT least(bucket, 141) AS n) AS b
 $$;
 
+-- functions/cancel.sql
 -- Cancel a task that has not finished; true also if it was cancelled before. audit keeps the reason.
 -- A worker that runs the task is fenced off: its later outcome has no effect.
 CREATE OR REPLACE FUNCTION orchestrator.cancel(task_id bigint, reason text DEFAULT NULL)
@@ -107,6 +112,7 @@ BEGIN
 END
 $$;
 
+-- functions/check_payload.sql
 -- Refuse a payload, or another JSON column by its name, that a worker could not read back: not an object, too large,
 -- nested too deep, or with a number that Python does not parse. Otherwise true, so that a condition can call it. The
 -- size is that of the text, because a 900-byte body can print as 13 MB.
@@ -165,6 +171,7 @@ BEGIN
 END
 $$;
 
+-- functions/checked_span.sql
 -- Return a span of time unchanged, or refuse it and name its argument: an overflow in a later sum would be an error
 -- that names no argument. The bound is the same as in Python (task/duration.py). NULL stays NULL.
 CREATE OR REPLACE FUNCTION orchestrator.checked_span(name text, span interval)
@@ -183,6 +190,7 @@ BEGIN
 END
 $$;
 
+-- functions/clock.sql
 -- All SQL reads the database's time through this one function, so that a test can replace it in its own database.
 -- STABLE: a VOLATILE clock turns the claim's index scan into a sequential one. statement_timestamp(): PostgreSQL
 -- inlines a body of the same volatility. It returns the time when the client's statement arrived.
@@ -192,6 +200,7 @@ RETURNS timestamptz
 LANGUAGE sql STABLE PARALLEL SAFE
 AS $$ SELECT pg_catalog.statement_timestamp() $$;
 
+-- functions/drain_queue.sql
 -- Drain a queue: it refuses new tasks, and workers finish the tasks that it has. Returns the new state.
 CREATE OR REPLACE FUNCTION orchestrator.drain_queue(queue text, reason text DEFAULT NULL)
 RETURNS text
@@ -199,6 +208,7 @@ LANGUAGE sql VOLATILE
 SET search_path = pg_catalog, orchestrator, pg_temp
 AS $$ SELECT orchestrator.set_queue_state(queue, 'draining', reason) $$;
 
+-- functions/drain_worker.sql
 -- Drain a worker: it claims no more, finishes the tasks that it runs, gives back the others after its grace, and ends.
 -- Returns false if it is ending already. audit keeps the reason.
 CREATE OR REPLACE FUNCTION orchestrator.drain_worker(worker_id uuid, reason text DEFAULT NULL)
@@ -224,6 +234,7 @@ BEGIN
 END
 $$;
 
+-- functions/drop_old_partition.sql
 -- Drop the oldest leaf of tasks_done from which no queue keeps a task: its whole day is older than the longest
 -- keep_finished, and older than the built-in 7 days. Returns its name; NULL if no leaf is due, or if the due leaves are
 -- in use: then it raises a NOTICE and changes nothing, and the caller's transaction goes on.
@@ -285,6 +296,7 @@ BEGIN
 END
 $$;
 
+-- functions/enqueue.sql
 -- Enqueue one task and return its id. If another task has the key, return that task's id.
 -- Options that are not given come from the type, then the queue, then the built-in default.
 -- One query finds the defaults and writes the complete row into its leaf, past the root's triggers. If anything is
@@ -401,6 +413,7 @@ BEGIN
 END
 $$;
 
+-- functions/enqueue_alike.sql
 -- Enqueue a set of tasks that differ only in their payloads, a JSON array of objects, and return their ids in order.
 -- `alike` holds what they share: any other member of enqueue_many's items except key and key_window. It is sent, looked
 -- up and checked once: 4 µs per item, against 6 µs with enqueue_many. A set with anything unusual goes to enqueue_many.
@@ -514,6 +527,7 @@ BEGIN
 END
 $$;
 
+-- functions/enqueue_each.sql
 -- Enqueue a set item by item, each through the triggers of the root. enqueue_many calls it for a set with anything
 -- unusual. The error names the first bad item, with the message of the check that refused it; items that are only
 -- unusual are enqueued. It takes keys sorted by (type, key), so that two sets cannot deadlock.
@@ -619,6 +633,7 @@ BEGIN
 END
 $$;
 
+-- functions/enqueue_many.sql
 -- Enqueue a set: a JSON array of objects whose members are the arguments of enqueue(). All or nothing. Returns one row
 -- for each item, in order; `created` is false if an older task or an earlier item has the key.
 -- One query checks the whole set and another inserts it, as complete rows, past the root's triggers: 6 µs per item,
@@ -791,6 +806,7 @@ BEGIN
 END
 $$;
 
+-- functions/ensure_partition.sql
 -- Make the leaf of tasks_done for a UTC day, if it is missing; returns its name. CREATE + ATTACH and not
 -- CREATE … PARTITION OF: workers can finish tasks while ATTACH runs (SHARE UPDATE EXCLUSIVE on tasks_done, which also
 -- serialises two calls of this function).
@@ -827,6 +843,7 @@ BEGIN
 END
 $$;
 
+-- functions/ensure_queue.sql
 -- Make the row of a queue that only tasks or types name; refuse an unknown name as a typing error. For an unknown name
 -- it searches all live tasks.
 CREATE OR REPLACE FUNCTION orchestrator.ensure_queue(queue text)
@@ -854,6 +871,7 @@ BEGIN
 END
 $$;
 
+-- functions/explain.sql
 -- Explain why a task is not running: one sentence and, on a line of its own, the command that helps, if there is one:
 -- SELECT orchestrator.explain(42). A program calls explanation(42), which also returns the reason as one word.
 CREATE OR REPLACE FUNCTION orchestrator.explain(task_id bigint)
@@ -862,6 +880,7 @@ LANGUAGE sql STABLE
 SET search_path = pg_catalog, orchestrator, pg_temp
 AS $$ SELECT concat_ws(E'\n', e.says, e.command) FROM orchestrator.explanation(explain.task_id) AS e $$;
 
+-- functions/explain_absent.sql
 -- The part of explanation() about a task that does not exist: an operator deleted it, it was never enqueued, retention
 -- deleted it, or its transaction is not committed yet or was rolled back.
 CREATE OR REPLACE FUNCTION orchestrator.explain_absent(task_id bigint)
@@ -945,6 +964,7 @@ BEGIN
 END
 $$;
 
+-- functions/explain_ended.sql
 -- The part of explanation() about a task that is completed, cancelled or a dead letter: when, how and why it ended.
 CREATE OR REPLACE FUNCTION orchestrator.explain_ended(task_id bigint)
 RETURNS TABLE (reason text, says text, command text)
@@ -990,6 +1010,7 @@ AS $$
     LIMIT 1
 $$;
 
+-- functions/explain_held.sql
 -- The part of explanation() about a task that a worker holds: which worker, since when, until when; and if that worker
 -- is gone, which worker takes the task back, and how soon. A worker is gone if it has stopped, was declared dead, has
 -- not beaten for its dead_after, or has lost its beacon.
@@ -1087,6 +1108,7 @@ BEGIN
 END
 $$;
 
+-- functions/explain_ready.sql
 -- The part of explanation() about a task that is due. It returns the first reason that holds: the queue is paused, no
 -- live worker serves it, none of those workers knows the type, another transaction has the row locked, two workers
 -- died while they ran the task, all slots are busy; or nothing keeps it, and the answer is how many tasks are ahead of
@@ -1246,6 +1268,7 @@ BEGIN
 END
 $$;
 
+-- functions/explain_scheduled.sql
 -- The part of explanation() about a task that is not due yet, and why: the producer gave it a time; a worker put it
 -- back, because it did not know the type; two workers died while they ran it, and no worker was free to run it alone;
 -- an attempt failed, and the next one waits; its handler snoozed it.
@@ -1319,6 +1342,7 @@ BEGIN
 END
 $$;
 
+-- functions/explanation.sql
 -- Explain why a task is not running. One row: the reason as one word, one sentence, and the statement or command that
 -- helps (NULL: no action is needed, or none helps). It is the first reason that holds, in the order in which it would
 -- stop the task: ended; a copy of the database; held by a worker; blocked; not due; and then what keeps a ready task.
@@ -1365,6 +1389,7 @@ BEGIN
 END
 $$;
 
+-- functions/failure_groups.sql
 -- The failures, grouped by type, error class and normalised message: a number of the newest dead letters, and the same
 -- number of the newest failed attempts whose tasks wait for a retry. It reads no more than that, whatever the tables
 -- hold, and counts only what it reads. first_seen and last_seen are of these rows too; sample_id is the newest task.
@@ -1434,6 +1459,7 @@ AS $$
     ORDER BY count(*) DESC, max(n.seen_at) DESC, n.type, n.error_class, n.message
 $$;
 
+-- functions/fill_new_task.sql
 -- Row trigger: complete and check a new task. A new task has no aging_us, which no producer may write. Columns that the
 -- INSERT leaves out come from the type, then the queue, then the built-in default. SECURITY DEFINER, because a
 -- producer may not read these two tables, nor write keys.
@@ -1627,6 +1653,7 @@ BEGIN
 END
 $$;
 
+-- functions/format_interval.sql
 -- A duration as readable text: 0.4 s, 12 s, 3 min 20 s, 5 min, 2 h 5 min, 3 d 4 h. A negative one is 0 s.
 CREATE OR REPLACE FUNCTION orchestrator.format_interval(span interval)
 RETURNS text
@@ -1644,6 +1671,7 @@ AS $$
     FROM (SELECT extract(epoch FROM format_interval.span) AS seconds) AS s
 $$;
 
+-- functions/guard_manual_update.sql
 -- Row trigger on a manual UPDATE (one that leaves the lease alone): refuse a change that makes no sense, and
 -- complete one that does, so that `SET status = 'pending'` is a whole requeue. The trigger's WHEN leaves out
 -- the workers' writes: they name tasks_live and set or clear the lease.
@@ -1673,7 +1701,7 @@ BEGIN
                 ),
                 HINT = 'To run it now, set run_at = now().';
         END IF;
-        -- tasks_keep_done and tasks_keep_dead refuse the change for a finished task.
+        -- tasks_refuse_done_update and tasks_refuse_dead_update refuse the change for a finished task.
         IF OLD.status IN ('claimed', 'running') AND NEW.status NOT IN ('pending', 'scheduled') THEN
             RAISE EXCEPTION USING
                 ERRCODE = 'OR001',
@@ -1749,6 +1777,7 @@ BEGIN
 END
 $$;
 
+-- functions/guard_queue.sql
 -- Row trigger on queues: refuse what the table's constraints refuse, with a readable message. One value that overflows
 -- the arithmetic would stop retention for all queues.
 CREATE OR REPLACE FUNCTION orchestrator.guard_queue()
@@ -1791,6 +1820,7 @@ BEGIN
 END
 $$;
 
+-- functions/guard_type.sql
 -- Row trigger on types: refuse what the table's constraints refuse, with a readable message. One value that overflows
 -- the arithmetic would stop the leader's duties for all types.
 CREATE OR REPLACE FUNCTION orchestrator.guard_type()
@@ -1832,6 +1862,7 @@ BEGIN
 END
 $$;
 
+-- functions/hold_after_restore.sql
 -- Stop all claims here until resume_after_restore. For a copy that was made file by file (a base backup, a snapshot, a
 -- restore to a point in time): the database cannot distinguish it from the original. Workers finish the tasks that they
 -- hold and claim no more. Returns whether anything changed.
@@ -1853,6 +1884,7 @@ BEGIN
 END
 $$;
 
+-- functions/insert_task.sql
 -- Insert one task whose key, if it has one, is already taken for this id. `due` NULL means now; `item` holds the type
 -- and the other options, as the members of an item of enqueue_many(). Integers are checked here: the cast of a wrong
 -- one to smallint would be an error that does not name the argument.
@@ -1900,6 +1932,7 @@ BEGIN
 END
 $$;
 
+-- functions/is_alive.sql
 -- Whether a worker is alive: it has not ended, its last beat is younger than its own dead_after, and its beacon is not
 -- lost. Views and statements that show workers use this one definition. The leader takes tasks back by the same
 -- dead_after, but watches a worker for a while first (maintain/recover.sql). For a role that may not read beacons, the
@@ -1918,6 +1951,7 @@ AS $$
     )
 $$;
 
+-- functions/kept_since.sql
 -- The moment before which retention deletes, for a period of keeping. Bounded, whatever the column holds: a period that
 -- overflows a timestamp would stop retention for all queues.
 CREATE OR REPLACE FUNCTION orchestrator.kept_since(period interval)
@@ -1926,6 +1960,7 @@ LANGUAGE sql STABLE
 SET search_path = pg_catalog, orchestrator, pg_temp
 AS $$ SELECT orchestrator.clock() - least(greatest(period, interval '0'), interval '1000 years') $$;
 
+-- functions/key_has_passed.sql
 -- Whether a task's idempotency key belongs to another task now: the task was cancelled, and another took its key since.
 -- Acts on many tasks skip such a task.
 CREATE OR REPLACE FUNCTION orchestrator.key_has_passed(task_type text, task_key text, task_id bigint)
@@ -1943,6 +1978,7 @@ AS $$
     )
 $$;
 
+-- functions/name_fault.sql
 -- The fault of a type's or a queue's name, as text; NULL: no fault. It prints only a short part of the name.
 CREATE OR REPLACE FUNCTION orchestrator.name_fault(what text, name text)
 RETURNS text
@@ -1957,6 +1993,7 @@ AS $$
     END
 $$;
 
+-- functions/normalised.sql
 -- An error message without the parts that differ from task to task, so that equal faults can be counted: quoted text,
 -- uuids, paths, hexadecimal and numbers become <text>, <uuid>, <path>, <hex> and <n>. It uses the first 500 characters,
 -- because a message may be a megabyte; NULL becomes ''. Each step reads the text once, so no message makes it slow.
@@ -1980,6 +2017,7 @@ BEGIN
 END
 $$;
 
+-- functions/notify_workers.sql
 -- Notify workers that their rows or tasks have changed, so that they look at once. A hint, like every notification.
 CREATE OR REPLACE FUNCTION orchestrator.notify_workers(worker_ids uuid[])
 RETURNS void
@@ -1991,6 +2029,7 @@ AS $$
     WHERE c.worker_id IS NOT NULL
 $$;
 
+-- functions/pause_queue.sql
 -- Pause a queue: workers claim none of its tasks; running tasks go on, new tasks are accepted and wait. Returns the new
 -- state.
 CREATE OR REPLACE FUNCTION orchestrator.pause_queue(queue text, reason text DEFAULT NULL)
@@ -1999,6 +2038,7 @@ LANGUAGE sql VOLATILE
 SET search_path = pg_catalog, orchestrator, pg_temp
 AS $$ SELECT orchestrator.set_queue_state(queue, 'paused', reason) $$;
 
+-- functions/purge_attempts.sql
 -- Delete at most `at_most` records of attempts that are older than both keep_finished and keep_dead of their queue,
 -- 30 days where the queue has no row; returns how many. A role that may call this can delete nothing else by it.
 -- Locks: the rows, SKIP LOCKED. Path: attempts_queue_idx, by jumps from queue to queue, as in purge_dead_letters.
@@ -2043,6 +2083,7 @@ AS $$
     SELECT count(*)::integer FROM gone AS g
 $$;
 
+-- functions/purge_audit.sql
 -- Delete at most `at_most` records of audit that are older than settings.keep_audit; returns how many. A role
 -- that may call this can delete nothing else by it. Locks: the rows, SKIP LOCKED. Path: audit_at_idx.
 CREATE OR REPLACE FUNCTION orchestrator.purge_audit(at_most integer DEFAULT 1000)
@@ -2067,6 +2108,7 @@ AS $$
     SELECT count(*)::integer FROM gone AS g
 $$;
 
+-- functions/purge_dead_letters.sql
 -- Delete at most `at_most` dead letters that are older than their queue's keep_dead, 30 days where the queue has no
 -- row; returns how many. A role that may call this can delete nothing else by it. The keys of the tasks become free
 -- (take_key).
@@ -2114,6 +2156,7 @@ AS $$
     SELECT count(*)::integer FROM gone AS g
 $$;
 
+-- functions/purge_finished.sql
 -- Delete tasks of one leaf of tasks_done that are older than their queue's keep_finished (7 days where the queue has no
 -- row), in the pages from `first_page` on; at most `at_most` tasks. Returns how many were due, how many of those were
 -- deleted (the others are locked, or too many for one call), and the next page to read, NULL after the last.
@@ -2177,6 +2220,7 @@ BEGIN
 END
 $$;
 
+-- functions/purge_keys.sql
 -- Delete at most `at_most` idempotency keys whose window is over; returns how many. take_key already treats them as
 -- free. Locks: the keys, SKIP LOCKED: it skips a key that an enqueue is just taking, and an enqueue that waits for this
 -- finds no row and writes its own. Path: idempotency_keys_expires_idx.
@@ -2204,6 +2248,7 @@ AS $$
     SELECT count(*)::integer FROM gone AS g
 $$;
 
+-- functions/purge_statistics.sql
 -- Delete at most `at_most` rows of statistics that are older than settings.keep_statistics (by the minute: older than
 -- two days at most); returns how many. A role that may call this can delete nothing else by it.
 -- Locks: the rows, SKIP LOCKED. Path: the primary keys.
@@ -2244,6 +2289,7 @@ AS $$
     SELECT ((SELECT count(*) FROM minutes AS m) + (SELECT count(*) FROM hours AS h))::integer
 $$;
 
+-- functions/purge_workers.sql
 -- Delete at most `at_most` rows of workers that stopped or died longer ago than settings.keep_workers, hold no task
 -- and do not lead; returns how many. A claim that was on its way all that time is recovered without the row too.
 -- Locks: the worker rows, SKIP LOCKED; takes no lock on tasks. Path: tasks_live_worker_idx for their tasks. It reads
@@ -2274,6 +2320,7 @@ AS $$
     SELECT count(*)::integer FROM gone AS g
 $$;
 
+-- functions/queue_counts.sql
 -- The figures of queue_summary at a bounded cost: counted now if the tables are small, else the leader's last counts
 -- (orchestrator.samples). `as_of` is the time of the counts; NULL: there are none. `exact` always counts, which takes
 -- seconds with millions of tasks.
@@ -2325,6 +2372,7 @@ BEGIN
 END
 $$;
 
+-- functions/queue_metrics.sql
 -- The metrics of one queue, or of every queue: attempts by outcome, completed tasks per second, the share of attempts
 -- that failed, and the times that they waited and ran (in seconds; 50th, 95th and 99th percentile).
 -- One row for each queue, with type NULL, and one for each of its types. It covers the last `window`, from the
@@ -2455,6 +2503,7 @@ AS $$
     ORDER BY c.queue, c.type NULLS FIRST
 $$;
 
+-- functions/quote_short.sql
 -- A text for a message: quoted, cut to 64 characters, with ? in place of characters that do not print or that change
 -- the direction of text. The same as shown() in task/duration.py.
 CREATE OR REPLACE FUNCTION orchestrator.quote_short(value text)
@@ -2468,6 +2517,7 @@ AS $$
     )
 $$;
 
+-- functions/record_manual_delete.sql
 -- Statement trigger on DELETE of orchestrator.tasks: write audit, record the executions that lost their leases by
 -- it, and free the idempotency keys of the deleted tasks.
 -- Only manual statements name the root; workers name the leaf, and their tasks keep their keys.
@@ -2534,6 +2584,7 @@ BEGIN
 END
 $$;
 
+-- functions/record_manual_update.sql
 -- Statement trigger on UPDATE of orchestrator.tasks: write audit for every row that the statement changed, record the
 -- executions that lost their leases by it, and wake the workers of the queues whose tasks wait. Only manual statements
 -- name the root; workers name the leaf. A row that moved between leaves is in both transition tables, so this needs no
@@ -2641,6 +2692,7 @@ BEGIN
 END
 $$;
 
+-- functions/record_statistics.sql
 -- Add a worker's counts since its last call to the statistics of this minute and of this hour. In: an array of
 -- objects with the columns of the statistics, one for each queue and type: how many attempts ended in which way (a
 -- missing count is 0), and for the attempts that ran to an end of their own the times that they waited and ran, as sums
@@ -2728,6 +2780,7 @@ EXCEPTION
 END
 $$;
 
+-- functions/refuse_finished_update.sql
 -- Row trigger on finished tasks: refuse a change of what the task was enqueued with. Nothing reads these columns there
 -- any more, so the change would be lost or would falsify the record. The statement that requeues the task may change
 -- them: the trigger's WHEN lets a new status through.
@@ -2752,6 +2805,7 @@ BEGIN
 END
 $$;
 
+-- functions/requeue.sql
 -- Run one finished, cancelled, dead-lettered or stuck task again, with fresh attempts. The same as
 -- UPDATE orchestrator.tasks SET status = 'pending' WHERE id = …, but an unknown id is an error, and audit keeps a
 -- reason.
@@ -2784,6 +2838,7 @@ BEGIN
 END
 $$;
 
+-- functions/requeue_where.sql
 -- Run all finished tasks again that match, oldest first, with fresh attempts; returns how many. With dry_run it
 -- only counts. It needs at least one filter; without a status it takes dead letters. It skips a cancelled task whose
 -- idempotency key has passed to another task: return_key would refuse it, and all others with it.
@@ -2854,6 +2909,7 @@ BEGIN
 END
 $$;
 
+-- functions/resume_after_restore.sql
 -- Let tasks run in a restored dump or a copied database. The workers of the original hold no task here. A claimed task
 -- becomes pending and its attempt is returned. A running task becomes pending with its attempt kept (after the last
 -- attempt one is returned, so that it can run), with a row in attempts, and without a loss, because no worker died of
@@ -2931,6 +2987,7 @@ BEGIN
 END
 $$;
 
+-- functions/resume_queue.sql
 -- Open a paused or draining queue again. Returns the new state.
 CREATE OR REPLACE FUNCTION orchestrator.resume_queue(queue text, reason text DEFAULT NULL)
 RETURNS text
@@ -2938,6 +2995,7 @@ LANGUAGE sql VOLATILE
 SET search_path = pg_catalog, orchestrator, pg_temp
 AS $$ SELECT orchestrator.set_queue_state(queue, 'active', reason) $$;
 
+-- functions/return_key.sql
 -- Give a cancelled task its idempotency key back for its requeue; refuse the requeue if another task has taken the key.
 -- If the key has no row, or its window is over, the task runs without the key.
 -- Locks: the key's row, after the task's. take_key locks the key and reads tasks without a lock, so the two cannot
@@ -2975,6 +3033,7 @@ BEGIN
 END
 $$;
 
+-- functions/ring.sql
 -- Wake the sleeping workers of these queues: one NOTIFY for each queue that has a sleeping worker, none otherwise,
 -- because the commit of a transaction with a NOTIFY waits for all others with one. `due` is the moment when the tasks
 -- become ready; a worker that wakes by itself before it does not count. A notification carries only the queue.
@@ -2992,6 +3051,7 @@ AS $$
     )
 $$;
 
+-- functions/row_limit.sql
 -- Return the number of rows that a call may take, or refuse it: a negative LIMIT is an error that names no argument,
 -- and LIMIT NULL takes all rows.
 CREATE OR REPLACE FUNCTION orchestrator.row_limit(at_most bigint)
@@ -3010,6 +3070,7 @@ BEGIN
 END
 $$;
 
+-- functions/set_defaults.sql
 -- Set the defaults of a queue for new tasks whose producer and type give no value. An argument that is not given leaves
 -- its default unchanged; `clear` names defaults to remove. Returns the new values. Existing tasks keep their values.
 -- With `aging`, each point of priority equals that much waiting time; 1000 years means strict priority.
@@ -3077,6 +3138,7 @@ BEGIN
 END
 $$;
 
+-- functions/set_home.sql
 -- Make this place the home of the tasks. Only the migration that makes the tables and resume_after_restore call it. It
 -- writes the row twice: only an existing row can name its own transaction (xmin), and in a savepoint that is not the
 -- one that pg_current_xact_id() returns.
@@ -3090,6 +3152,7 @@ AS $$
     UPDATE orchestrator.home AS h SET place = i.here FROM orchestrator.installation AS i;
 $$;
 
+-- functions/set_queue_state.sql
 -- The common part of pause_queue, resume_queue and drain_queue: the row, the audit, the wake-up. Returns the new state.
 CREATE OR REPLACE FUNCTION orchestrator.set_queue_state(queue text, new_state text, reason text)
 RETURNS text
@@ -3124,6 +3187,7 @@ BEGIN
 END
 $$;
 
+-- functions/set_retention.sql
 -- Set how long a queue keeps its finished tasks and its dead letters; an argument that is not given changes nothing.
 -- Returns the new values. After a shorter period is set, the next rounds of retention delete what is older; it cannot
 -- be restored.
@@ -3174,6 +3238,7 @@ BEGIN
 END
 $$;
 
+-- functions/set_workplace.sql
 -- Row trigger on INSERT of workers: store the oid of the table in which the row is made, 0 if the tables are not at
 -- home. A claim compares it with the oid of the table where it finds the row, which costs nothing; a call of at_home()
 -- cost each claim up to 60 µs, about 1 % of a batch of 200.
@@ -3188,6 +3253,7 @@ BEGIN
 END
 $$;
 
+-- functions/stop_worker.sql
 -- Stop a worker without its grace: it claims no more, as after drain_worker, and its tasks go to others at once, with
 -- fresh attempts. It cancels its handlers; their outcomes have no effect. Returns how many tasks were given back: 0 for
 -- an idle worker, or one that is gone.
@@ -3211,6 +3277,7 @@ BEGIN
 END
 $$;
 
+-- functions/take_key.sql
 -- Take an idempotency key for a task. Returns the id of the holder: this task's if the key was free or expired, or if
 -- its task is deleted or cancelled; another task's otherwise. A cancel does not free the key itself: however a task is
 -- cancelled, the next call sees it here. return_key gives the key back at a requeue.
@@ -3287,6 +3354,7 @@ BEGIN
 END
 $$;
 
+-- functions/up_since.sql
 -- Since when workers can beat on this server, as far as it knows: the latest of its start, its recovery from a crash
 -- (which resets its statistics) and the last transaction that it replayed (a standby may have been up for long before
 -- its promotion). Before that no worker could beat, and all beacons were lost at once. A start in the future means that
@@ -3299,6 +3367,7 @@ AS $$
     SELECT greatest(pg_postmaster_start_time(), pg_last_xact_replay_timestamp(), b.stats_reset) FROM pg_stat_bgwriter AS b
 $$;
 
+-- functions/warn_undeclared.sql
 -- Raise a notice for a task of an undeclared type: a typing error, or a producer that was deployed before its workers.
 -- No effect if the type is declared.
 CREATE OR REPLACE FUNCTION orchestrator.warn_undeclared(type text)
@@ -3315,6 +3384,7 @@ BEGIN
 END
 $$;
 
+-- functions/worker_command.sql
 -- The command that starts a worker for a queue, for a shell: a name that is not a plain word is quoted.
 CREATE OR REPLACE FUNCTION orchestrator.worker_command(queue text)
 RETURNS text

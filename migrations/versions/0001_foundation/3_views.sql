@@ -1,5 +1,6 @@
 -- The views, frozen.
 
+-- views/day_leaves.sql
 -- The leaves of tasks_done, one for each UTC day: the table that holds the tasks finished on that day.
 -- The day comes from the name, because a bound is printed in the reader's time zone. A drop must read the bound itself.
 CREATE OR REPLACE VIEW orchestrator.day_leaves
@@ -16,6 +17,7 @@ FROM (
 ) AS n
 ORDER BY n.leaf;
 
+-- views/dead_letters.sql
 -- The dead letters, newest first. The payload stays in orchestrator.tasks: a list should not carry it.
 CREATE OR REPLACE VIEW orchestrator.dead_letters
 WITH (security_invoker = true) AS
@@ -33,12 +35,14 @@ SELECT
 FROM orchestrator.tasks_dead AS t
 ORDER BY t.finished_at DESC;
 
+-- views/failures.sql
 -- The failures, grouped by fault, the most frequent first: failure_groups() with its default limit.
 CREATE OR REPLACE VIEW orchestrator.failures
 WITH (security_invoker = true) AS
 SELECT f.group_id, f.type, f.error_class, f.message, f.dead_letters, f.retrying, f.first_seen, f.last_seen, f.sample_id
 FROM orchestrator.failure_groups() AS f;
 
+-- views/installation.sql
 -- Where these tables are at home, and whether that is here. A restored dump, a cloned database or a replica has more
 -- than one row, or a foreign one; after TRUNCATE there is none.
 CREATE OR REPLACE VIEW orchestrator.installation
@@ -62,6 +66,7 @@ CROSS JOIN LATERAL (
     WHERE d.datname = current_database()
 ) AS here;
 
+-- views/leader.sql
 -- The worker that leads, if its term has not expired and its beacon is not lost.
 CREATE OR REPLACE VIEW orchestrator.leader
 WITH (security_invoker = true) AS
@@ -69,6 +74,7 @@ SELECT w.id, w.host, w.pid, w.term, w.leader_until
 FROM orchestrator.workers AS w
 WHERE w.is_leader AND w.leader_until > orchestrator.clock() AND NOT orchestrator.beacon_is_lost(w.id);
 
+-- views/live_workers.sql
 -- The workers that are alive, as is_alive() defines it. It searches pg_locks for each worker.
 CREATE OR REPLACE VIEW orchestrator.live_workers
 WITH (security_invoker = true) AS
@@ -88,6 +94,7 @@ FROM orchestrator.workers AS w
 WHERE w.state IN ('running', 'draining') AND orchestrator.is_alive(w.id)
 ORDER BY w.host, w.pid;
 
+-- views/queue_summary.sql
 -- One row for each queue: its state, how many tasks wait, run and are dead letters, and how long the oldest ready task
 -- has waited. A queue that only tasks name is listed too. The leader's sample is made of it (maintain/sample.sql).
 -- Grouped by status first: 300,000 tasks take 110 to 150 ms, and 150 to 170 ms with a FILTER for each count. A time that
@@ -143,6 +150,7 @@ LEFT JOIN live AS l ON l.queue = n.name
 LEFT JOIN dead AS d ON d.queue = n.name
 ORDER BY n.name;
 
+-- views/running_tasks.sql
 -- The claimed and running tasks with their worker's host and pid, the longest first.
 CREATE OR REPLACE VIEW orchestrator.running_tasks
 WITH (security_invoker = true) AS
@@ -167,6 +175,7 @@ LEFT JOIN orchestrator.workers AS w ON w.id = t.worker_id
 WHERE t.worker_id IS NOT NULL
 ORDER BY t.claimed_at;
 
+-- views/task_history.sql
 -- The history of a task, one row for each event: SELECT * FROM orchestrator.task_history WHERE task_id = 42 ORDER BY
 -- at.
 CREATE OR REPLACE VIEW orchestrator.task_history

@@ -1,11 +1,13 @@
 -- The triggers, frozen.
 
+-- triggers/queues_guard.sql
 -- Writes are rare: workers at their start, and operators.
 CREATE OR REPLACE TRIGGER queues_guard
 BEFORE INSERT OR UPDATE ON orchestrator.queues
 FOR EACH ROW
 EXECUTE FUNCTION orchestrator.guard_queue();
 
+-- triggers/tasks_fill.sql
 -- WHEN is false for complete rows (our own bulk path): a row trigger that fires costs COPY more than half its speed.
 -- It is also false for rows that move here from another leaf.
 CREATE OR REPLACE TRIGGER tasks_fill
@@ -14,6 +16,7 @@ FOR EACH ROW
 WHEN (NEW.aging_us IS NULL)
 EXECUTE FUNCTION orchestrator.fill_new_task();
 
+-- triggers/tasks_guard.sql
 -- Only a worker sets or clears the lease. Three of a worker's writes leave the lease alone; WHEN lets them pass. The
 -- start of an attempt sets started_at, which an operator may not set. The sweep changes only the status, and only of
 -- due tasks. An unblocked task keeps its place in the order, because it has waited; an operator's statement that
@@ -40,9 +43,26 @@ WHEN (
 )
 EXECUTE FUNCTION orchestrator.guard_manual_update();
 
+-- triggers/tasks_record_delete.sql
+-- Only manual statements name the root. A worker's DELETE names tasks_live, and its task keeps its key.
+CREATE OR REPLACE TRIGGER tasks_record_delete
+AFTER DELETE ON orchestrator.tasks
+REFERENCING OLD TABLE AS old_tasks
+FOR EACH STATEMENT
+EXECUTE FUNCTION orchestrator.record_manual_delete();
+
+-- triggers/tasks_record_update.sql
+-- Only manual statements name the root, so only they are recorded.
+CREATE OR REPLACE TRIGGER tasks_record_update
+AFTER UPDATE ON orchestrator.tasks
+REFERENCING OLD TABLE AS old_tasks NEW TABLE AS new_tasks
+FOR EACH STATEMENT
+EXECUTE FUNCTION orchestrator.record_manual_update();
+
+-- triggers/tasks_refuse_dead_update.sql
 -- On this leaf alone: a longer condition on the root would cost each claim. Triggers fire by name, so it fires after
 -- tasks_guard, which checks the values.
-CREATE OR REPLACE TRIGGER tasks_keep_dead
+CREATE OR REPLACE TRIGGER tasks_refuse_dead_update
 BEFORE UPDATE ON orchestrator.tasks_dead
 FOR EACH ROW
 WHEN (
@@ -65,9 +85,10 @@ WHEN (
 )
 EXECUTE FUNCTION orchestrator.refuse_finished_update();
 
+-- triggers/tasks_refuse_done_update.sql
 -- On this leaf alone: a longer condition on the root would cost each claim. Triggers fire by name, so it fires after
 -- tasks_guard, which checks the values.
-CREATE OR REPLACE TRIGGER tasks_keep_done
+CREATE OR REPLACE TRIGGER tasks_refuse_done_update
 BEFORE UPDATE ON orchestrator.tasks_done
 FOR EACH ROW
 WHEN (
@@ -90,26 +111,14 @@ WHEN (
 )
 EXECUTE FUNCTION orchestrator.refuse_finished_update();
 
--- Only manual statements name the root. A worker's DELETE names tasks_live, and its task keeps its key.
-CREATE OR REPLACE TRIGGER tasks_record_delete
-AFTER DELETE ON orchestrator.tasks
-REFERENCING OLD TABLE AS old_tasks
-FOR EACH STATEMENT
-EXECUTE FUNCTION orchestrator.record_manual_delete();
-
--- Only manual statements name the root, so only they are recorded.
-CREATE OR REPLACE TRIGGER tasks_record_update
-AFTER UPDATE ON orchestrator.tasks
-REFERENCING OLD TABLE AS old_tasks NEW TABLE AS new_tasks
-FOR EACH STATEMENT
-EXECUTE FUNCTION orchestrator.record_manual_update();
-
+-- triggers/types_guard.sql
 -- A declaration that changes nothing writes nothing, so it does not fire this trigger.
 CREATE OR REPLACE TRIGGER types_guard
 BEFORE INSERT OR UPDATE ON orchestrator.types
 FOR EACH ROW
 EXECUTE FUNCTION orchestrator.guard_type();
 
+-- triggers/workers_set_workplace.sql
 -- A restore of a whole dump creates the triggers after the data, so its rows keep the oid of the original table.
 CREATE OR REPLACE TRIGGER workers_set_workplace
 BEFORE INSERT ON orchestrator.workers

@@ -27,7 +27,7 @@ BEGIN
                 ),
                 HINT = 'To run it now, set run_at = now().';
         END IF;
-        -- tasks_keep_done and tasks_keep_dead refuse the change for a finished task.
+        -- tasks_refuse_done_update and tasks_refuse_dead_update refuse the change for a finished task.
         IF OLD.status IN ('claimed', 'running') AND NEW.status NOT IN ('pending', 'scheduled') THEN
             RAISE EXCEPTION USING
                 ERRCODE = 'OR001',

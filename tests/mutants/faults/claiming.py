@@ -111,7 +111,9 @@ MUTANTS = (
         "            if task.type in strange:",
         "            if json.loads(task.payload) is None or task.type in strange:",
         why="One body that Python refuses costs the whole batch, and the worker.",
-        suites=("worker/test_foreign_rows.py::test_an_unreadable_body_costs_one_task_and_not_the_batch",),
+        suites=(
+            "worker/test_rows_it_cannot_run.py::test_an_unreadable_body_costs_one_task_and_not_the_batch",
+        ),
         also=(
             ("from collections.abc import Awaitable", "import json\nfrom collections.abc import Awaitable"),
         ),

@@ -34,8 +34,8 @@ MUTANTS = (
     mutant(
         "source-that-fails-ends-the-worker",
         CLAIMS,
-        "                events.emit(events.DutyFailed(source.name",
-        "                raise\n                events.emit(events.DutyFailed(source.name",
+        "                events.emit(\n                    events.DutyFailed(source.name",
+        "                raise\n                events.emit(\n                    events.DutyFailed(source.name",
         why="A fault of one feature stops the plain tasks of every worker.",
         suites=(f"{IN_A_WORKER}::test_a_part_that_fails_costs_neither_a_task_nor_a_permit",),
     ),

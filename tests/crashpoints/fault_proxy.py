@@ -125,18 +125,18 @@ def purpose_of(startup: bytes) -> str:
     return named.get(b"application_name", b"producer").decode().removeprefix("orchestrator ")
 
 
-class TappedLink(Link):
+class FaultyLink(Link):
     """One client's connection, message by message."""
 
-    def __init__(self, tap: "Tap", client: socket.socket, server: socket.socket) -> None:
-        self._tap = tap
+    def __init__(self, fault_proxy: "FaultProxy", client: socket.socket, server: socket.socket) -> None:
+        self._fault_proxy = fault_proxy
         self._purpose = ""
         self._asked = self._answered = 0
         self._begins = True
         # From this answer on, no data reaches the client.
         self._lost_from: int | None = None
         self._lost = threading.Event()
-        super().__init__(tap, client, server)
+        super().__init__(fault_proxy, client, server)
 
     def _forth(self) -> None:
         frames = Frames(greeted=False)
@@ -147,7 +147,7 @@ class TappedLink(Link):
                     if letter == STARTUP:
                         self._purpose = purpose_of(frame)
                     self._asked += letter in ASKING
-                    fault = self._tap.passes(self._purpose, letter, begins=self._begins)
+                    fault = self._fault_proxy.passes(self._purpose, letter, begins=self._begins)
                     self._begins = letter in ASKING
                     if fault is not None:
                         self.server.sendall(held)
@@ -163,14 +163,14 @@ class TappedLink(Link):
         """Cause the fault. Return whether this message, and the following ones, may pass."""
         match fault:
             case Fault.CUT_BEFORE:
-                self._tap.strike()
+                self._fault_proxy.strike()
                 return False
             case Fault.FREEZE:
-                self._tap.strike(signal.SIGSTOP)
-                self._tap.thawed.wait()
+                self._fault_proxy.strike(signal.SIGSTOP)
+                self._fault_proxy.thawed.wait()
                 return True
             case Fault.KILL:
-                self._tap.strike(signal.SIGKILL)
+                self._fault_proxy.strike(signal.SIGKILL)
             case Fault.CUT_AFTER:
                 pass
         self._lost_from = self._asked
@@ -178,7 +178,7 @@ class TappedLink(Link):
         if letter in ASKING:
             self._lost.wait(ANSWER_SECONDS)
         if fault is Fault.CUT_AFTER:
-            self._tap.strike()
+            self._fault_proxy.strike()
         return False
 
     def _back(self) -> None:
@@ -196,10 +196,10 @@ class TappedLink(Link):
         self.server.close()
 
 
-class Tap(Proxy):
+class FaultProxy(Proxy):
     """Listens on a loopback port, counts, and causes one fault."""
 
-    link = TappedLink  # type: ignore[assignment] # only a tap makes them
+    link = FaultyLink  # type: ignore[assignment] # only a proxy makes them
 
     def __init__(self, url: str, point: Point | None = None) -> None:
         self._point = point

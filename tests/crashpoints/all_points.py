@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 from typing import Protocol
 
+from tests.crashpoints.fault_proxy import Fault, Place, Point, points_of
 from tests.crashpoints.producer_runs import PRODUCER_SCENARIOS
-from tests.crashpoints.tap import Fault, Place, Point, points_of
 from tests.crashpoints.worker_runs import WORKER_SCENARIOS, Lane, RunResult
 
 

@@ -1,4 +1,4 @@
-"""A few duties on one connection, each at its interval. A slow duty in one lane does not delay another lane."""
+"""A few duties on one connection, each at its interval. A slow duty in one group does not delay another group."""
 
 import math
 import time
@@ -10,7 +10,7 @@ import psycopg
 
 from orchestrator import events
 from orchestrator.lead.fence import Leadership, TermOver, fenced
-from orchestrator.postgres import transient
+from orchestrator.postgres import transient_errors
 from orchestrator.postgres.reconnect import NotNow
 from orchestrator.postgres.thread_connection import ANSWER_SECONDS, ThreadConnection
 
@@ -43,8 +43,8 @@ class Duty:
     delay_seconds: float = 0.0  # from the beginning of a term
 
 
-class Lane:
-    """A lane's duties take turns: a duty that always has more to do does not keep the others waiting."""
+class DutyGroup:
+    """The duties of a group take turns: a duty that always has more to do does not keep the others waiting."""
 
     def __init__(self, line: ThreadConnection, duties: Sequence[Duty], *, limit_seconds: float) -> None:
         self._line = line
@@ -96,13 +96,13 @@ class Lane:
             raise
         except NotNow:
             return FAILED_WAIT_SECONDS
-        except transient.IN_THE_WAY as error:
-            events.emit(events.DutyPutOff(duty.name, transient.reason(error)))
+        except transient_errors.IN_THE_WAY as error:
+            events.emit(events.DutyPutOff(duty.name, transient_errors.reason(error)))
             return max(FAILED_WAIT_SECONDS, duty.every_seconds)
         except Exception as error:
             self._line.failed(error)
             # Always an event with the duty's name, also when the connection reports the error.
-            events.emit(events.DutyFailed(duty.name, type(error).__name__, transient.reason(error)))
+            events.emit(events.DutyFailed(duty.name, type(error).__name__, transient_errors.reason(error)))
             return max(FAILED_WAIT_SECONDS, duty.every_seconds)
         pause_seconds = (time.monotonic() - began) * (1 / duty.share - 1)
         return 0.0 if more else max(min(duty.every_seconds, duty.soon()), pause_seconds)

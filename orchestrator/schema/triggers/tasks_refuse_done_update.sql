@@ -1,6 +1,6 @@
 -- On this leaf alone: a longer condition on the root would cost each claim. Triggers fire by name, so it fires after
 -- tasks_guard, which checks the values.
-CREATE OR REPLACE TRIGGER tasks_keep_done
+CREATE OR REPLACE TRIGGER tasks_refuse_done_update
 BEFORE UPDATE ON orchestrator.tasks_done
 FOR EACH ROW
 WHEN (
