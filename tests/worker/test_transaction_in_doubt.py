@@ -89,7 +89,7 @@ async def test_a_commit_that_is_under_way_is_waited_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The connection breaks while the server commits: the check finds the row locked, and not gone yet."""
-    connection.execute(SLOW_COMMIT)
+    connection.execute(SLOW_COMMIT.format(seconds=1.5))
     asked: list[bool] = []
     ask = Transaction._ask
 

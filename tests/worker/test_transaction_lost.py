@@ -36,6 +36,9 @@ from tests.worker.test_notified import MANUAL_CHANGES
 
 pytestmark = pytest.mark.usefixtures("ledger")
 
+# What must happen within a timeout needs a hundredth of this, on an idle machine.
+TIMEOUT_SECONDS = 1.5
+
 WAITING = (
     "SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE '%%transactions' AND wait_event_type = 'Lock'"
     " AND datname = current_database()"
@@ -144,7 +147,7 @@ def test_a_timeout_inside_ends_the_statement_and_undoes_all(
     and the thread ends."""
     ended = threading.Event()
 
-    @app.task(name="slow", timeout=0.3, max_attempts=1)
+    @app.task(name="slow", timeout=TIMEOUT_SECONDS, max_attempts=1)
     async def slow(context: Context) -> None:
         async with context.transaction() as own:
             await own.execute(ENTRY, [context.id, 1])
@@ -153,7 +156,7 @@ def test_a_timeout_inside_ends_the_statement_and_undoes_all(
             finally:
                 ended.set()
 
-    @app.task(name="slow_in_thread", timeout=0.3, max_attempts=1)
+    @app.task(name="slow_in_thread", timeout=TIMEOUT_SECONDS, max_attempts=1)
     def slow_in_thread(context: Context) -> None:
         with context.transaction() as own:
             own.execute(ENTRY, [context.id, 1])
@@ -184,7 +187,7 @@ def test_a_timeout_after_the_commit_takes_nothing_back(
     def linger(_context: Context) -> Any:
         return asyncio.Event().wait() if colour == "async" else go_on.wait(20)
 
-    handle = writing(app, colour, after=linger, timeout=0.3, max_attempts=1).enqueue()
+    handle = writing(app, colour, after=linger, timeout=TIMEOUT_SECONDS, max_attempts=1).enqueue()
     with recorded(events.TaskCompleted, events.TaskDeadLettered, events.StaleOutcome) as seen:
         run_until_empty(app)
     go_on.set()
@@ -198,8 +201,8 @@ def test_a_timeout_during_the_commit_waits_for_its_answer(
     app: Orchestrator, connection: psycopg.Connection, colour: str
 ) -> None:
     """A commit in progress cannot be undone, so it decides: completed, once, with its entry."""
-    connection.execute(SLOW_COMMIT)
-    handle = writing(app, colour, timeout=0.3, max_attempts=1).enqueue()
+    connection.execute(SLOW_COMMIT.format(seconds=2 * TIMEOUT_SECONDS))
+    handle = writing(app, colour, timeout=TIMEOUT_SECONDS, max_attempts=1).enqueue()
     with recorded(events.TaskCompleted, events.TaskDeadLettered, events.StaleOutcome) as seen:
         run_until_empty(app)
 
@@ -219,7 +222,7 @@ async def test_a_thread_that_was_left_behind_commits_nothing(
             release.wait(20)
             late.set()
 
-    handle = writing(app, "def", inside=linger, timeout=0.3, backoff=AT_ONCE).enqueue()
+    handle = writing(app, "def", inside=linger, timeout=TIMEOUT_SECONDS, backoff=AT_ONCE).enqueue()
 
     async with working(app):
         await until(lambda: task(connection, handle.id).attempt >= 2, "it is retried")
@@ -319,7 +322,7 @@ def test_the_wait_for_a_connection_counts_against_the_timeout(
             second = await waiting.aenqueue()
             await until(lambda: status(connection, second.id) == "dead_letter", "it times out")
             release.set()
-            third = await waiting.aenqueue()
+            third = await waiting.using(timeout=60).aenqueue()
             await until(lambda: status(connection, third.id) == "completed", "the next one has a connection")
         await app.aclose()
         assert [(third.id, 1)] == entries(connection)
