@@ -70,11 +70,11 @@ PROCESSES_MAX = 256
     help="The address for --metrics-port.  [default: 127.0.0.1, this host only]",
 )
 @click.option(
-    "--tether",
+    "--parent-connection",
     type=int,
     hidden=True,
     allow_from_autoenv=False,
-    help="The descriptor of the tether to the parent.",
+    help="The descriptor of the connection to the parent.",
 )
 @click.pass_context
 def worker(
@@ -88,7 +88,7 @@ def worker(
     log_level: str,
     metrics_port: int | None,
     metrics_host: str | None,
-    tether: int | None,
+    parent_connection: int | None,
     *,
     until_empty: bool,
 ) -> None:
@@ -112,7 +112,7 @@ def worker(
     if processes > 1:
         observe.follow(minimum=log_level)
         context.exit(keep(context, processes, metrics_host, metrics_port))
-    line = held(tether)
+    line = held(parent_connection)
     application = loaded(app)
     observe.follow(minimum=log_level)
     made = application.worker(
@@ -141,8 +141,8 @@ def named(queues: str | None) -> tuple[str, ...] | None:
 
 def keep(context: click.Context, processes: int, host: str | None, port: int | None) -> int:
     """Keep several worker processes, serve their metrics, and return the exit code."""
-    with family(host, port) as numbers:
-        code = Parent(lambda line: again(context, line), processes=processes, family=numbers).run()
+    with serving_for_all(host, port) as metrics:
+        code = Parent(lambda line: again(context, line), processes=processes, metrics=metrics).run()
         ignore_signals()
         return code
 
@@ -154,7 +154,7 @@ def loaded(app: str) -> Orchestrator:
 
 
 def held(descriptor: int | None) -> ParentConnection | None:
-    """Take the tether to the parent, if there is one."""
+    """Take the connection to the parent, if there is one."""
     if descriptor is None:
         return None
     line = ParentConnection(descriptor)
@@ -163,7 +163,7 @@ def held(descriptor: int | None) -> ParentConnection | None:
 
 
 @contextmanager
-def family(host: str | None, port: int | None) -> Iterator[observe.Processes | None]:
+def serving_for_all(host: str | None, port: int | None) -> Iterator[observe.Processes | None]:
     """Serve the metrics of several processes and of their parent, within the block."""
     if port is None:
         yield None
@@ -189,14 +189,22 @@ def served_by_parent(made: Worker, port: int | None) -> None:
 
 
 def again(context: click.Context, line: int) -> list[str]:
-    """Return the command line of a child: the arguments of this process, for one process, with a tether.
+    """Return the command line of a child: the arguments of this process, for one process, connected to it.
 
     The child reads variables itself, from the same environment.
     """
     # -m puts the current folder first on the path, before Python's own modules. -P prevents that if this process does
     # not have the folder on its path either: an email.py of the application must not replace Python's.
     safe = [] if os.getcwd() in sys.path else ["-P"]
-    words = [sys.executable, *safe, "-m", "orchestrator", "worker", "--processes=1", f"--tether={line}"]
+    words = [
+        sys.executable,
+        *safe,
+        "-m",
+        "orchestrator",
+        "worker",
+        "--processes=1",
+        f"--parent-connection={line}",
+    ]
     for option in context.command.params:
         name = option.name or ""
         given = context.get_parameter_source(name) is ParameterSource.COMMANDLINE

@@ -1,6 +1,6 @@
 """The metrics of several processes on one port: each child sends its own once a second.
 
-    child ── snapshot, as JSON, over the tether to its parent ──► Processes ──► /metrics of the parent
+    child ── snapshot, as JSON, over the connection to its parent ──► Processes ──► /metrics of the parent
 
 Counters and histograms are added up, and the counts of a process stay when it is gone: if the sum went down, Prometheus
 would take it for a restart, and count all the rest again. A gauge of ours is combined as `metric_definitions` says. A

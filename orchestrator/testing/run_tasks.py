@@ -118,14 +118,14 @@ async def arun_tasks(
 ) -> TaskCounts:
     """The same on the event loop, which the handlers run on."""
     given = Given.of(queues, until)
-    async with running(app) as drainer:
+    async with running(app) as runner:
         counts = dict.fromkeys((field.name for field in dataclasses.fields(TaskCounts)), 0)
         # Ends: nothing is ready, or the limit is reached.
-        while (task := await drainer.next(given)) is not None:
+        while (task := await runner.next(given)) is not None:
             if sum(counts.values()) >= limit:
-                await drainer.finish(Outcome(task, Released()))
+                await runner.finish(Outcome(task, Released()))
                 raise Endless(limit)
-            end, error = await drainer.run(task)
+            end, error = await runner.run(task)
             counts[end] += 1
             if error is not None and raising:
                 raise error
@@ -210,19 +210,19 @@ async def running(app: Orchestrator) -> AsyncIterator[TaskRunner]:
     info, reach = info_of(app), Reconnect()
     session = Session(info, purpose="testing", reach=reach)
     services = Services(app.config, info=lambda _purpose: info, reach=reach)
-    drainer = TaskRunner(app.config, app.registry, session, services)
-    await asyncio.to_thread(register, info, app.registry, drainer.worker_id)
+    runner = TaskRunner(app.config, app.registry, session, services)
+    await asyncio.to_thread(register, info, app.registry, runner.worker_id)
     # In a context of its own, and of no handler's.
     serving = asyncio.create_task(services.run(), context=contextvars.copy_context())
     await asyncio.sleep(0)
     try:
-        yield drainer
+        yield runner
     finally:
         serving.cancel()
-        drainer.stop()
+        runner.stop()
         await services.close()
         await session.close()
-        await asyncio.to_thread(deregister, info, drainer.worker_id)
+        await asyncio.to_thread(deregister, info, runner.worker_id)
 
 
 def register(info: str, registry: Registry, worker_id: UUID) -> None:

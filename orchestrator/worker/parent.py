@@ -51,14 +51,14 @@ class Parent:
         backoff: Backoff = BACKOFF,
         settled_seconds: float = SETTLED_SECONDS,
         margin_seconds: float = MARGIN_SECONDS,
-        family: observe.Processes | None = None,
+        metrics: observe.Processes | None = None,
     ) -> None:
         self._command = command
         self._processes = processes
         self._backoff = backoff
         self._settled_seconds = settled_seconds
         self._margin_seconds = margin_seconds
-        self._metrics = family
+        self._metrics = metrics
         # A child runs nothing before it has reported its grace.
         self._grace_seconds = 0.0
         self._children: set[Child] = set()

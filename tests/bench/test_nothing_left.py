@@ -94,7 +94,7 @@ def test_after_a_signal(
     process = start(*words, env=surroundings(None), out=out, err=err)
     try:
         eventually(lambda: left_over() and working(administrator, left_over()), "a worker has come")
-        database, workers = left_over().pop(), tethered(process.pid)
+        database, workers = left_over().pop(), workers_of(process.pid)
         for number in numbers:
             process.send_signal(number)
         ended = process.wait(PATIENCE_SECONDS)
@@ -135,7 +135,7 @@ def working(administrator: psycopg.Connection, databases: set[str]) -> bool:
     return bool(administrator.execute(who, [list(databases)]).fetchall())
 
 
-def tethered(parent: int) -> list[int]:
+def workers_of(parent: int) -> list[int]:
     """Return the pids of a process's own workers."""
     mine = f"/proc/{parent}/task/{parent}/children"
     with open(mine) as file:

@@ -136,15 +136,15 @@ WHERE task_id = :note AND op = 'D';
 -- I10: an attempt beyond the last
 UPDATE chaos.trail SET new_attempt = 31 WHERE task_id = :note AND new_status = 'claimed';
 
--- I10: a task is given up that has attempts left
+-- I10: a task with attempts left becomes a dead letter
 UPDATE orchestrator.attempts SET outcome = 'failed' WHERE outcome = 'discarded';
 
--- I10: a task is given up for losses that nobody suffered
+-- I10: a task becomes a dead letter for losses that nobody suffered
 UPDATE chaos.trail
 SET losses = 5, error_class = 'WorkerLost'
 WHERE op = 'I' AND new_status = 'dead_letter' AND task_id = :discard;
 
--- I10: a task is given up at its first loss, in its last attempt
+-- I10: a task becomes a dead letter at its first loss, in its last attempt
 UPDATE orchestrator.attempts SET outcome = 'lost' WHERE task_id = :discard;
 UPDATE chaos.trail
 SET losses = 1, error_class = 'WorkerLost', new_attempt = max_attempts
@@ -182,7 +182,7 @@ INSERT INTO chaos.log VALUES ('w1.1', 'connection lost', 100000000);
 -- I13: a worker prints a traceback
 INSERT INTO chaos.log VALUES ('w1.1', 'no event: Traceback (most', 1);
 
--- I14: a neighbour of a poison is given up
+-- I14: a neighbour of a poison becomes a dead letter
 INSERT INTO chaos.ends VALUES ('epoch', 'w1.1', -9, false);
 UPDATE chaos.trail
 SET error_class = 'WorkerLost', losses = 5

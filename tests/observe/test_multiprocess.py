@@ -39,28 +39,28 @@ def gauged(name: str, value: float) -> Callable[[CollectorRegistry], None]:
     return lambda registry: Gauge(name, "…", registry=registry).set(value)
 
 
-def numbers(family: Processes) -> dict[str, float]:
+def numbers(processes: Processes) -> dict[str, float]:
     """Return the reported numbers, by name and labels."""
     return {
         sample.name + "".join(f" {name}={value}" for name, value in sample.labels.items()): sample.value
-        for metric in family.collect()
+        for metric in processes.collect()
         for sample in metric.samples
     }
 
 
-def hear(family: Processes, place: int, numbers: Snapshot) -> None:
-    family.begin(place)
-    family.heard(place, {"numbers": numbers, "ready": READY})
+def hear(processes: Processes, place: int, numbers: Snapshot) -> None:
+    processes.begin(place)
+    processes.heard(place, {"numbers": numbers, "ready": READY})
 
 
 def test_counters_and_histograms_are_added_up() -> None:
     """By their labels, and bucket by bucket. A later report replaces an earlier one; `_created` is not reported."""
-    family = Processes()
-    hear(family, 1, snapshot_after(counted(1)))
-    hear(family, 1, snapshot_after(counted(3), spread(0.5, 1.5)))
-    hear(family, 2, snapshot_after(counted(4), spread(0.5, 9.0)))
+    processes = Processes()
+    hear(processes, 1, snapshot_after(counted(1)))
+    hear(processes, 1, snapshot_after(counted(3), spread(0.5, 1.5)))
+    hear(processes, 2, snapshot_after(counted(4), spread(0.5, 9.0)))
 
-    found = numbers(family)
+    found = numbers(processes)
 
     assert 7.0 == found["orders_total shop=a"]
     assert [2.0, 3.0, 4.0] == [found[f"times_bucket le={le}"] for le in ("1.0", "2.0", "+Inf")]
@@ -69,21 +69,21 @@ def test_counters_and_histograms_are_added_up() -> None:
 
 def test_counts_of_an_ended_process_stay_and_count_once() -> None:
     """Also if several processes follow in its place. Its gauges disappear with it."""
-    family = Processes()
+    processes = Processes()
     for _ in range(3):
-        hear(family, 1, snapshot_after(counted(2), gauged("orchestrator_worker_busy", 5)))
-        family.gone(1, for_good=False)
-        family.gone(1, for_good=False)
+        hear(processes, 1, snapshot_after(counted(2), gauged("orchestrator_worker_busy", 5)))
+        processes.gone(1, for_good=False)
+        processes.gone(1, for_good=False)
 
-    assert {"orders_total shop=a": 6.0, "orchestrator_processes": 0.0} == numbers(family)
+    assert {"orders_total shop=a": 6.0, "orchestrator_processes": 0.0} == numbers(processes)
 
 
 def test_our_gauges_are_combined_and_others_are_shown_per_process() -> None:
     """Busy slots add up, and there is a leader if one of them leads. The meaning of other gauges is unknown."""
-    family = Processes()
+    processes = Processes()
     for place, (busy, leads, own) in {1: (2, 0, 10), 2: (3, 1, 20)}.items():
         hear(
-            family,
+            processes,
             place,
             snapshot_after(
                 gauged("orchestrator_worker_busy", busy),
@@ -98,14 +98,14 @@ def test_our_gauges_are_combined_and_others_are_shown_per_process() -> None:
         "orchestrator_processes": 2.0,
         "stock process=1": 10.0,
         "stock process=2": 20.0,
-    } == numbers(family)
+    } == numbers(processes)
 
 
 def test_a_silent_process_has_no_gauges(monkeypatch: pytest.MonkeyPatch) -> None:
     """A child that hangs is not ready and does not lead, whatever its last report. Its counts stay."""
-    family = Processes()
+    processes = Processes()
     hear(
-        family,
+        processes,
         1,
         snapshot_after(
             counted(2),
@@ -116,22 +116,22 @@ def test_a_silent_process_has_no_gauges(monkeypatch: pytest.MonkeyPatch) -> None
     )
     monkeypatch.setattr(module, "SILENT_SECONDS_MAX", -1.0)
 
-    assert {"orders_total shop=a": 2.0, "orchestrator_processes": 1.0} == numbers(family)
+    assert {"orders_total shop=a": 2.0, "orchestrator_processes": 1.0} == numbers(processes)
 
 
 def test_all_are_ready_or_it_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
     """A child that starts, hangs or is not ready counts; a place that stays empty does not. Without children the
     parent is not ready."""
-    family = Processes()
-    assert not family.readiness()["ready"]
-    hear(family, 1, [])
-    assert family.readiness()["ready"]
-    family.begin(2)
-    assert {"ready": False, "says": "starting"} == family.readiness()["processes"]["2"]
-    family.gone(2, for_good=True)
-    assert family.readiness()["ready"]
+    processes = Processes()
+    assert not processes.readiness()["ready"]
+    hear(processes, 1, [])
+    assert processes.readiness()["ready"]
+    processes.begin(2)
+    assert {"ready": False, "says": "starting"} == processes.readiness()["processes"]["2"]
+    processes.gone(2, for_good=True)
+    assert processes.readiness()["ready"]
     monkeypatch.setattr(module, "SILENT_SECONDS_MAX", -1.0)
-    assert "has sent nothing" in family.readiness()["processes"]["1"]["says"]
+    assert "has sent nothing" in processes.readiness()["processes"]["1"]["says"]
 
 
 @pytest.mark.parametrize(

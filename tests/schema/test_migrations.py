@@ -151,10 +151,10 @@ def test_a_downgrade_keeps_a_schema_that_the_role_could_not_make(
 def test_ten_processes_at_once_migrate_once(empty: psycopg.Connection, empty_database_url: str) -> None:
     """All ten succeed, and there is one revision."""
     # Forked from one that has loaded Alembic: to load it ten times takes longer than the test.
-    family = multiprocessing.get_context("forkserver")
-    family.set_forkserver_preload([migrate.__name__])
+    forks = multiprocessing.get_context("forkserver")
+    forks.set_forkserver_preload([migrate.__name__])
     processes = [
-        family.Process(target=migrate.upgrade, args=(empty_database_url,), daemon=True) for _ in range(10)
+        forks.Process(target=migrate.upgrade, args=(empty_database_url,), daemon=True) for _ in range(10)
     ]
 
     for process in processes:

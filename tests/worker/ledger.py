@@ -17,7 +17,8 @@ TABLE: LiteralString = "CREATE TABLE ledger (task_id bigint NOT NULL, attempt in
 ENTRY: LiteralString = "INSERT INTO ledger (task_id, attempt) VALUES (%s, %s)"
 # A constraint that is checked by the COMMIT alone, and then takes long, or refuses.
 SLOW_COMMIT: LiteralString = """
-    CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep({seconds}); RETURN NULL; END $$;
+    CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql
+        AS $$ BEGIN PERFORM pg_sleep({seconds}); RETURN NULL; END $$;
     CREATE CONSTRAINT TRIGGER slow AFTER INSERT ON ledger DEFERRABLE INITIALLY DEFERRED
         FOR EACH ROW EXECUTE FUNCTION slow()
 """

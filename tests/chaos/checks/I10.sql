@@ -10,7 +10,7 @@ JOIN chaos.steps AS s ON s.task_id = e.task_id AND s.n = e.n
 WHERE e.cause = 'worker lost' AND s.new_status = 'pending' AND s.old_attempt = s.max_attempts
 UNION ALL
 SELECT 'most attempts of a task', max(s.new_attempt) FROM chaos.steps AS s;
-SELECT s.task_id, format('given up with %s losses, in attempt %s of %s', s.losses, s.new_attempt, s.max_attempts) AS what
+SELECT s.task_id, format('became a dead letter with %s losses, in attempt %s of %s', s.losses, s.new_attempt, s.max_attempts) AS what
 FROM chaos.steps AS s
 WHERE s.new_status = 'dead_letter' AND s.losses < 5
     -- A loss is no failure, also in the last attempt: it may have been another's doing.
@@ -19,7 +19,7 @@ WHERE s.new_status = 'dead_letter' AND s.losses < 5
         WHERE a.task_id = s.task_id AND a.lease = s.old_lease AND a.outcome = 'discarded'
     ))
 UNION ALL
-SELECT s.task_id, format('given up with %s losses, and %s on record', s.losses, count(a.id))
+SELECT s.task_id, format('became a dead letter with %s losses, and %s on record', s.losses, count(a.id))
 FROM chaos.steps AS s
 LEFT JOIN orchestrator.attempts AS a ON a.task_id = s.task_id AND a.outcome = 'lost'
 WHERE s.new_status = 'dead_letter' AND s.error_class = 'WorkerLost'

@@ -9,7 +9,7 @@ JOIN chaos.ends AS e ON e.who = p.who AND NOT e.expected AND e.status = -9 AND e
 WHERE a.outcome = 'lost' AND b.type <> 'chaos.poison';
 -- From the second loss on a task runs alone, so the last one cannot be another's doing. Unless the worker was killed later:
 -- it had been cut off, and went on under another id.
-SELECT s.task_id, format('was given up with worker %s, which a poison killed', p.who) AS what
+SELECT s.task_id, format('became a dead letter with worker %s, which a poison killed', p.who) AS what
 FROM chaos.steps AS s
 JOIN chaos.births AS b ON b.task_id = s.task_id
 JOIN chaos.processes AS p ON p.worker_id = s.old_worker
