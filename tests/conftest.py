@@ -10,8 +10,9 @@ import os
 import signal
 import time
 from collections.abc import Callable, Coroutine, Generator, Iterator
-from contextlib import contextmanager
-from typing import Any
+from contextlib import ExitStack, contextmanager
+from datetime import UTC, date, datetime
+from typing import Any, NamedTuple
 from uuid import uuid4
 
 import psycopg
@@ -105,54 +106,48 @@ def administrator(server_url: str) -> Iterator[psycopg.Connection]:
         yield connection
 
 
-@pytest.fixture(scope="session")
-def template_database(administrator: psycopg.Connection, server_url: str) -> Iterator[str]:
-    """The name of a migrated database, to be cloned; nobody can connect to it."""
-    with _database(administrator) as name:
-        url = servers.url_of(server_url, name)
-        migrate.upgrade(url)
-        with psycopg.connect(url, autocommit=True) as connection:
-            _shrink_catalog(connection)
-        with psycopg.connect(url) as connection:
-            # xmin and the database's OID: what `installation` compares.
-            connection.execute(
-                "UPDATE orchestrator.home SET place[1] = pg_current_xact_id()::text::oid,"
-                " place[2] = place[2]::bigint + %s",
-                [CLONE],
-            )
-        template = sql.Identifier(name)
-        administrator.execute(
-            sql.SQL("ALTER DATABASE {} ALLOW_CONNECTIONS false IS_TEMPLATE true").format(template)
-        )
-        yield name
-        administrator.execute(sql.SQL("ALTER DATABASE {} IS_TEMPLATE false").format(template))
+class Template(NamedTuple):
+    """A migrated database, to be cloned; nobody can connect to it."""
+
+    name: str
+    # Makes a clone the home of its tasks, without a session in it (5 ms of CPU). None before PostgreSQL 18: on 17, under
+    # load, DROP DATABASE failed with "trying to drop stats entry already dropped" and ended its session, when databases
+    # reused one OID.
+    clone_oid: int | None
 
 
 @pytest.fixture(scope="session")
-def clone_oid(administrator: psycopg.Connection, template_database: str) -> int | None:
-    """The OID that makes a clone of the template the home of its tasks, without a session in it (5 ms of CPU).
+def template_of_today(administrator: psycopg.Connection, server_url: str) -> Iterator[Callable[[], Template]]:
+    """A function that returns the template of this day (UTC): a migration makes the leaves from its day on."""
+    made: dict[date, Template] = {}
+    with ExitStack() as templates:
 
-    None before PostgreSQL 18. On 17, under load, DROP DATABASE failed with "trying to drop stats entry already dropped"
-    and ended its session, when databases reused one OID.
-    """
-    if administrator.info.server_version < 180_000:
-        return None
-    query = "SELECT oid::bigint + %s FROM pg_database WHERE datname = %s"
-    row = administrator.execute(query, [CLONE, template_database]).fetchone()
-    assert row is not None
-    return int(row[0])
+        def of_today() -> Template:
+            today = datetime.now(UTC).date()
+            if today not in made:
+                made[today] = templates.enter_context(_template(administrator, server_url))
+            return made[today]
+
+        yield of_today
+
+
+@pytest.fixture(scope="session")
+def template_database(template_of_today: Callable[[], Template]) -> str:
+    """The name of a template, for tests to which the day does not matter."""
+    return template_of_today().name
 
 
 @pytest.fixture
 def database_url(
-    administrator: psycopg.Connection, server_url: str, template_database: str, clone_oid: int | None
+    administrator: psycopg.Connection, server_url: str, template_of_today: Callable[[], Template]
 ) -> Iterator[str]:
     """The URL of a fresh, migrated database."""
-    if clone_oid is None:
-        with migrated_database(administrator, server_url, template_database) as url:
+    template = template_of_today()
+    if template.clone_oid is None:
+        with migrated_database(administrator, server_url, template.name) as url:
             yield url
     else:
-        with _database(administrator, template=template_database, oid=clone_oid) as name:
+        with _database(administrator, template=template.name, oid=template.clone_oid) as name:
             yield servers.url_of(server_url, name)
 
 
@@ -231,6 +226,27 @@ def migrated_database(administrator: psycopg.Connection, server_url: str, templa
             # A clone with another OID is not at home, and nothing would run in it.
             settler.execute("SELECT orchestrator.set_home()")
         yield url
+
+
+@contextmanager
+def _template(administrator: psycopg.Connection, server_url: str) -> Iterator[Template]:
+    with _database(administrator) as name:
+        url = servers.url_of(server_url, name)
+        migrate.upgrade(url)
+        with psycopg.connect(url, autocommit=True) as connection:
+            _shrink_catalog(connection)
+        with psycopg.connect(url) as connection:
+            # xmin and the database's OID: what `installation` compares.
+            (clone_oid,) = connection.execute(
+                "UPDATE orchestrator.home SET place[1] = pg_current_xact_id()::text::oid,"
+                " place[2] = place[2]::bigint + %s RETURNING place[2]::bigint",
+                [CLONE],
+            ).fetchall()[0]
+        administrator.execute(
+            sql.SQL("ALTER DATABASE {} ALLOW_CONNECTIONS false IS_TEMPLATE true").format(sql.Identifier(name))
+        )
+        yield Template(name, clone_oid if administrator.info.server_version >= 180_000 else None)
+        administrator.execute(sql.SQL("ALTER DATABASE {} IS_TEMPLATE false").format(sql.Identifier(name)))
 
 
 def _shrink_catalog(connection: psycopg.Connection) -> None:

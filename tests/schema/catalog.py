@@ -81,3 +81,8 @@ def catalog(connection: psycopg.Connection | Connection, query: str) -> list[tup
         return connection.execute(query.encode(), [names] if "ANY (%s)" in query else []).fetchall()
     params = ((names,),) if "ANY (%s)" in query else ()
     return [tuple(row) for row in connection.exec_driver_sql(query, *params)]
+
+
+def everything(connection: psycopg.Connection) -> list[object]:
+    """Return what the catalogs say about the whole schema, grants included."""
+    return [catalog(connection, query) for query in (COLUMNS, CONSTRAINTS, INDEXES, GRANTS, *KINDS.values())]

@@ -18,7 +18,7 @@ from orchestrator.errors import SchemaError
 from orchestrator.schema import compatibility, migrate
 from tests.forked import REPOSITORY
 from tests.patience import PATIENCE_SECONDS
-from tests.schema.catalog import COLUMNS, CONSTRAINTS, GRANTS, INDEXES, KINDS, catalog
+from tests.schema import catalog
 from tests.schema.rows import one
 from tests.tiers import long
 from tests.worker.processes import ran, surroundings
@@ -64,9 +64,7 @@ def refusal(ran: Ran) -> str:
 def everything(url: str) -> list[object]:
     """Return what the catalogs say about the whole schema, grants included."""
     with psycopg.connect(url, autocommit=True) as connection:
-        return [
-            catalog(connection, query) for query in (COLUMNS, CONSTRAINTS, INDEXES, GRANTS, *KINDS.values())
-        ]
+        return catalog.everything(connection)
 
 
 def ini_beside(migrations: Path, **settings: str) -> Path:

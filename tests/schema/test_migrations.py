@@ -15,7 +15,7 @@ from orchestrator.errors import SchemaError
 from orchestrator.schema import migrate
 from tests import servers
 from tests.patience import PATIENCE_SECONDS
-from tests.schema.catalog import COLUMNS, CONSTRAINTS, GRANTS, INDEXES, KINDS, catalog
+from tests.schema.catalog import everything
 from tests.schema.rows import one
 
 OURS = "SELECT relname FROM pg_class WHERE relnamespace = 'orchestrator'::regnamespace"
@@ -36,11 +36,6 @@ def newcomer(administrator: psycopg.Connection) -> Iterator[str]:
     administrator.execute(sql.SQL("CREATE ROLE {} LOGIN").format(sql.Identifier(name)))
     yield name
     administrator.execute(sql.SQL("DROP ROLE {}").format(sql.Identifier(name)))
-
-
-def everything(connection: psycopg.Connection) -> list[object]:
-    """Return what the catalogs say about the whole schema."""
-    return [catalog(connection, query) for query in (COLUMNS, CONSTRAINTS, INDEXES, GRANTS, *KINDS.values())]
 
 
 def test_an_empty_database_is_migrated_and_again_is_nothing(

@@ -78,7 +78,7 @@ async def test_a_manual_change_reaches_a_running_coroutine(
     (lost,) = received
     assert isinstance(lost, LeaseLost)
     assert task_id == lost.task_id
-    assert seconds < 1
+    assert seconds < 10
 
 
 async def test_a_manual_change_reaches_a_running_thread(
