@@ -110,9 +110,9 @@ class Template(NamedTuple):
     """A migrated database, to be cloned; nobody can connect to it."""
 
     name: str
-    # Makes a clone the home of its tasks, without a session in it (5 ms of CPU). None before PostgreSQL 18: on 17, under
-    # load, DROP DATABASE failed with "trying to drop stats entry already dropped" and ended its session, when databases
-    # reused one OID.
+    # Makes a clone the home of its tasks, without a session in it (5 ms of CPU). None before PostgreSQL 18: on 17,
+    # under load, DROP DATABASE failed with "trying to drop stats entry already dropped" and ended its session, when
+    # databases reused one OID.
     clone_oid: int | None
 
 
