@@ -19,10 +19,11 @@ from orchestrator.finish.announce import announce
 from orchestrator.finish.lease_ends import LeaseEnds
 from orchestrator.finish.outbox import Outbox
 from orchestrator.finish.own_transaction import Steps, complete_within, take, take_async, was_committed
-from orchestrator.finish.progress import report
+from orchestrator.finish.progress import Key, report
 from orchestrator.finish.record import record, record_unlocked, release_now
 
 __all__ = [
+    "Key",
     "LeaseEnds",
     "Outbox",
     "Steps",

@@ -9,14 +9,16 @@ from orchestrator.postgres import statement
 
 REPORT = statement.load(__file__, "progress.sql")
 
-# A task and its lease, and the last progress that its handler reported, as JSON text.
-Reports = Mapping[tuple[int, int], str]
+Key = tuple[int, int]
+"""A task and its lease."""
+Reports = Mapping[Key, str]
+"""The last progress that each handler reported, as JSON text."""
 
 
-async def report(connection: psycopg.AsyncConnection[Any], reports: Reports) -> None:
-    """Write these reports, in one statement."""
+async def report(connection: psycopg.AsyncConnection[Any], reports: Reports) -> list[Key]:
+    """Write these reports, in one statement; return those that were not written because of a lock."""
     ordered = sorted(reports.items())
-    await connection.execute(
+    cursor = await connection.execute(
         REPORT,
         {
             "ids": [task_id for (task_id, _), _ in ordered],
@@ -24,3 +26,4 @@ async def report(connection: psycopg.AsyncConnection[Any], reports: Reports) -> 
             "values": [value for _, value in ordered],
         },
     )
+    return await cursor.fetchall()

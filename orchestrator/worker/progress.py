@@ -1,9 +1,10 @@
 """Write the progress of handlers in the background: all values of a worker in one statement, once a second.
 
-    reported ──► waiting ──► sending ──► written, or lost
+    reported ──► waiting ──► sending ──► written
+                    └────────────┘ a lock, or a broken connection: tried again, unless there is a newer value
 
-Handlers do not wait for it. A lost value does no harm: the last value counts, and the next write replaces it. Only an
-attempt that ends waits up to LAST_WORD_SECONDS for its last value, since its row is about to move.
+Handlers do not wait for it. Only an attempt that ends waits up to LAST_WORD_SECONDS for its last value, since its row
+is about to move.
 """
 
 import asyncio
@@ -20,8 +21,6 @@ EVERY_SECONDS = 1.0
 # How long an attempt waits for its last value. If the database is away longer, losing the value matters little.
 LAST_WORD_SECONDS = 1.0
 
-Key = tuple[int, int]
-
 
 class Progress:
     """The last progress of each handler of one worker. Its session is opened at the first report."""
@@ -29,8 +28,8 @@ class Progress:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._lock = threading.Lock()
-        self._waiting: dict[Key, str] = {}
-        self._sending: dict[Key, str] = {}
+        self._waiting: dict[finish.Key, str] = {}
+        self._sending: dict[finish.Key, str] = {}
         self._said = asyncio.Event()
         self._hurry = asyncio.Event()
         self._sent = asyncio.Condition()
@@ -81,20 +80,27 @@ class Progress:
         if not self._sending:
             return
         try:
-            await self._session.run(partial(finish.report, reports=self._sending), give_up_on=always)
+            report = partial(finish.report, reports=self._sending)
+            unwritten = await self._session.run(report, give_up_on=always)
         except Exception as error:
             # A failure here must not end the worker. The session has already reported transient errors.
-            if not is_transient(error):
+            unwritten = list(self._sending) if is_transient(error) else []
+            if not unwritten:
                 events.emit(events.DutyFailed("progress", type(error).__name__, reason(error)))
         async with self._sent:
-            self._sending = {}
+            with self._lock:
+                # A newer value counts. When the attempt has ended, its row does not come back.
+                self._waiting = {key: self._sending[key] for key in unwritten} | self._waiting
+                self._sending = {}
             self._sent.notify_all()
+        if unwritten:
+            self._said.set()
 
-    async def _until_sent(self, key: Key) -> None:
+    async def _until_sent(self, key: finish.Key) -> None:
         async with self._sent:
             await self._sent.wait_for(lambda: self._is_sent(key))
 
-    def _is_sent(self, key: Key) -> bool:
+    def _is_sent(self, key: finish.Key) -> bool:
         with self._lock:
             return key not in self._waiting and key not in self._sending
 

@@ -93,9 +93,9 @@ async def test_a_worker_writes_all_progress_in_one_statement_a_second(
     written: list[dict[Any, str]] = []
     report = finish.report
 
-    async def counted(connection: Any, reports: Any) -> None:
+    async def counted(connection: Any, reports: Any) -> list[Any]:
         written.append(dict(reports))
-        await report(connection, reports)
+        return await report(connection, reports)
 
     monkeypatch.setattr(finish, "report", counted)
     release = asyncio.Event()
@@ -166,6 +166,38 @@ async def test_a_lock_on_a_row_keeps_no_other_report_waiting(
             await until(lambda: shown(connection, handles[1].id) == handles[1].id, "the other is shown")
         release.set()
         await until(lambda: all(status(connection, h.id) == "completed" for h in handles), "they end")
+
+
+async def test_a_value_that_met_a_lock_is_written_after_it(
+    app: Orchestrator, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if the handler reports nothing more, for example at its start, when the worker marks the row running."""
+    skipped: list[Any] = []
+    report = finish.report
+
+    async def noted(connection: Any, reports: Any) -> list[Any]:
+        skipped.extend(unwritten := await report(connection, reports))
+        return unwritten
+
+    monkeypatch.setattr(finish, "report", noted)
+    locked, release = asyncio.Event(), asyncio.Event()
+
+    @app.task(name="work")
+    async def work(context: Context) -> None:
+        await locked.wait()
+        context.progress("begun")
+        await release.wait()
+
+    handle = work.enqueue()
+
+    async with working(app):
+        await until(lambda: status(connection, handle.id) == "running", "it runs")
+        with psycopg.connect(app.config.database_url) as operator:
+            operator.execute("SELECT FROM orchestrator.tasks_live WHERE id = %s FOR UPDATE", [handle.id])
+            locked.set()
+            await until(lambda: skipped, "the row is skipped")
+        await until(lambda: shown(connection, handle.id) == "begun", "it is shown")
+        release.set()
 
 
 async def test_a_report_waits_for_no_database(
