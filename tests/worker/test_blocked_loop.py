@@ -80,7 +80,8 @@ def test_a_blocked_loop_keeps_no_task_waiting(
     assert ["shop.block"] == [
         kind for line in lines for kind in line.get("running", ()) if kind != "shop.work"
     ]
-    assert lines[1]["blocked_seconds"] > 1.0
+    # On a busy machine the loop may have been blocked before, too.
+    assert max(line["blocked_seconds"] for line in lines if line["event"] == "loop free") > 1.0
 
 
 def test_a_claim_whose_answer_reaches_a_blocked_loop_goes_back(

@@ -131,7 +131,7 @@ def test_a_worker_without_descriptors_ends_and_is_replaced(
         eventually(lambda: serving(connection) == 2, "both serve")
         task_id = enqueue(connection, kind, **payload)
         eventually(lambda: status(connection, task_id) not in ("pending", "claimed"), "it runs")
-        # Or it would end one child after another, until it is a dead letter.
+        # Without the pause the task would end one child after another, until it is a dead letter.
         value(connection, "SELECT orchestrator.pause_queue('default')")
         eventually(lambda: parent.has_logged("child died"), "one dies")
         eventually(lambda: status(connection, task_id) in ("pending", "dead_letter"), "its attempt has ended")

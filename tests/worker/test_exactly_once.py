@@ -82,7 +82,7 @@ def test_workers_that_come_and_go_leave_one_entry_a_task(
 
 
 @pytest.mark.parametrize(
-    ("mode", "total"), [long("immediate", 200), long("immediate", TOTAL), long("fast", TOTAL)]
+    ("mode", "total"), [("immediate", 100), long("immediate", TOTAL), long("fast", TOTAL)]
 )
 def test_a_restart_of_the_server_leaves_one_entry_a_task(
     mode: servers.StopMode, total: int, tmp_path: Path

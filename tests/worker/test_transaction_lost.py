@@ -11,7 +11,7 @@ import pytest
 from orchestrator import Context, Orchestrator, events
 from orchestrator.finish import own_transaction
 from tests.conftest import MakeApp
-from tests.patience import PATIENCE_SECONDS
+from tests.patience import PATIENCE_SECONDS, eventually
 from tests.worker.ledger import (
     ENTRY,
     SLOW_COMMIT,
@@ -36,13 +36,16 @@ from tests.worker.test_notified import MANUAL_CHANGES
 
 pytestmark = pytest.mark.usefixtures("ledger")
 
-# What must happen within a timeout needs a hundredth of this, on an idle machine.
+# On an idle machine each step takes a hundredth of this.
 TIMEOUT_SECONDS = 1.5
 
 WAITING = (
     "SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE '%%transactions' AND wait_event_type = 'Lock'"
     " AND datname = current_database()"
 )
+UNHEARD = """
+    CREATE OR REPLACE FUNCTION orchestrator.notify_workers(worker_ids uuid[]) RETURNS void LANGUAGE sql AS $$ $$
+"""
 SLEEPING = (
     "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'SELECT pg_sleep%%' AND state <> 'idle'"
     " AND pid <> pg_backend_pid() AND datname = current_database()"
@@ -56,14 +59,29 @@ async def test_a_manual_change_during_the_transaction_undoes_its_writes(
 ) -> None:
     """The lease check at the end of the block finds it, like any stale outcome, if the handler has not been informed
     before."""
-    # Nobody looks in between: what is tried is the fence, and not the news of it.
+    # The worker does not hear of the change, nor find it when it marks the row: what is tried is the fence.
+    connection.execute(UNHEARD)
     app = make_app(heartbeat_seconds=10.0, poll_seconds=0.2)
     seen: list[str] = []
 
-    def act(context: Context) -> None:
-        if context.attempt == 1 and not seen:
-            seen.append("")
-            connection.execute(MANUAL_CHANGES[change], [context.id])
+    def is_marked(context: Context) -> bool:
+        return status(connection, context.id) == "running"
+
+    def interfere(context: Context) -> None:
+        connection.execute(MANUAL_CHANGES[change], [context.id])
+
+    async def on_loop(context: Context) -> None:
+        await until(lambda: is_marked(context), "it is marked")
+        interfere(context)
+
+    def act(context: Context) -> Any:
+        if context.attempt > 1 or seen:
+            return None
+        seen.append("")
+        if colour == "async":
+            return on_loop(context)
+        eventually(lambda: is_marked(context), "it is marked")
+        return interfere(context)
 
     handle = writing(app, colour, inside=act).enqueue()
 
