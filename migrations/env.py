@@ -84,28 +84,30 @@ def bring(connection: Connection, *passing: Any) -> None:
     # Not CREATE SCHEMA IF NOT EXISTS: that needs the right to create even if the schema exists.
     if connection.scalar(text("SELECT to_regnamespace(:name) IS NULL"), {"name": SCHEMA}):
         connection.execute(text(f"CREATE SCHEMA {SCHEMA}"))
-    stamped: list[bool] = []
+    steps: list[MigrationInfo] = []
     configure(
         connection=connection,
-        on_version_apply=(lambda *, step, **_: stamped.append(step.is_stamp), *passing),
+        on_version_apply=(lambda *, step, **_: steps.append(step), *passing),
     )
     migrate.require_known(migrate.current(connection))
     context.run_migrations()
     # A stamp only records a revision; the objects of that revision may be missing.
-    if any(stamped):
+    if any(step.is_stamp for step in steps):
         return
-    if (now := migrate.current(connection)) == migrate.head():
-        connection.exec_driver_sql(migrate.grants().replace("%", "%%"))
-    elif now is None:
+    if (now := migrate.current(connection)) is None:
         connection.exec_driver_sql(migrate.removal().replace("%", "%%"))
+    elif not all(step.is_upgrade for step in steps):
+        raise migrate.no_way_back(now)
+    elif now == migrate.head():
+        connection.exec_driver_sql(migrate.grants().replace("%", "%%"))
 
 
 def write_script() -> None:
-    reached: set[str] = set()
+    reached: list[set[str] | None] = []
     configure(
         url=NO_SERVER,
         literal_binds=True,
-        on_version_apply=lambda *, step, heads, **_: reached.update(set() if step.is_stamp else heads),
+        on_version_apply=lambda *, step, heads, **_: reached.append(None if step.is_stamp else set(heads)),
     )
     with context.begin_transaction():
         context.execute(engine.SAFE_PATH.decode())
@@ -114,8 +116,11 @@ def write_script() -> None:
             f"DO $$ BEGIN IF to_regnamespace('{SCHEMA}') IS NULL THEN CREATE SCHEMA {SCHEMA}; END IF; END $$"
         )
         context.run_migrations()
-        if migrate.head() in reached:
-            context.get_context().impl.static_output(migrate.grants())
+        match reached[-1:]:
+            case [set() as heads] if not heads:
+                context.get_context().impl.static_output(migrate.removal())
+            case [set() as heads] if migrate.head() in heads:
+                context.get_context().impl.static_output(migrate.grants())
 
 
 def configure(**how: Any) -> None:

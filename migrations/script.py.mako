@@ -10,13 +10,7 @@ depends_on = None
 
 def upgrade() -> None:
     revision_files.upgrade(__file__)
-% if 'op.' in upgrades:
-    ${upgrades}
-% endif
 
 
 def downgrade() -> None:
-    revision_files.downgrade(__file__)
-% if 'op.' in downgrades:
-    ${downgrades}
-% endif
+    """Do nothing: only `base` goes down, and schema/remove.sql removes everything then."""

@@ -13,5 +13,4 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    # orchestrator/schema/remove.sql removes the version table, the schema and the roles.
-    revision_files.downgrade(__file__)
+    """Do nothing: only `base` goes down, and schema/remove.sql removes everything then."""

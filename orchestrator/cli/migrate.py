@@ -22,7 +22,7 @@ from orchestrator.schema import migrate as schema
     default="head",
     show_default=True,
     metavar="REVISION",
-    help="The revision to migrate to. `base` removes the schema, but nothing that other programs use.",
+    help="The revision to migrate up to. `base` removes the schema, but nothing that other programs use.",
 )
 @click.option("--check", is_flag=True, help="Change nothing; exit 1 if the database is behind.")
 @click.option("--sql", is_flag=True, help="Change nothing; print the SQL, for another role or tool to run.")
@@ -44,7 +44,7 @@ def migrate(app: str | None, url: str | None, to: str, *, check: bool, sql: bool
         raise click.exceptions.Exit(1 if schema.is_behind(before) else 0)
     if schema.goes_down(before, to) and not yes:
         click.confirm(
-            f"going from {before} down to {to} deletes tables, with the tasks in them. Go on?", abort=True
+            f"going from {before} down to {to} deletes all tables, with the tasks in them. Go on?", abort=True
         )
     stop_telling = events.subscribe(print_notice)
     schema.move(url, to=to)

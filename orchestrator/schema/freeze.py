@@ -1,8 +1,8 @@
 """Copy what has changed in schema/ into the newest revision, which is not released yet: `make render`.
 
 A revision creates functions, views and triggers as they were at its release, so it has its own copies. The first one
-has a copy of each object; a later one has those that differ from the last copy before it, and for its downgrade these
-last copies. Tables, and whatever else it changes, are written by hand: 1_tables.sql and downgrade_2_tables.sql.
+has a copy of each object; a later one has those that differ from the last copy before it, and the views that name a
+function which it drops. Everything else is written by hand, in 1_tables.sql.
 
 A database that has a revision does not run it again, so a released revision never changes. `released.sha256` has the
 checksums of its files. At its release, `python -m orchestrator.schema.freeze --release` adds them.
@@ -23,31 +23,31 @@ RELEASED = VERSIONS / "released.sha256"
 UNCHECKED, PATIENT = (
     statement.load(__file__, "freeze.sql", name).decode() + ";\n" for name in ("unchecked", "patient")
 )
-FROZEN = {
-    "functions": ("2_functions.sql", f"-- The functions, frozen.\n\n{UNCHECKED}"),
-    "views": ("3_views.sql", "-- The views, frozen.\n"),
-    "triggers": ("4_triggers.sql", "-- The triggers, frozen.\n"),
+HEADER = "-- `make render` writes this file: {}.\n"
+DROPS = "0_drops.sql"
+BY_HAND = "1_tables.sql"
+CREATES = {
+    "functions": ("2_functions.sql", f"{HEADER.format('the functions')}\n{UNCHECKED}"),
+    "views": ("3_views.sql", HEADER.format("the views")),
+    "triggers": ("4_triggers.sql", HEADER.format("the triggers")),
 }
-BY_HAND = {
-    "1_tables.sql": PATIENT,
-    "downgrade_2_tables.sql": "-- Undo 1_tables.sql.\n",
-}
-DOWNGRADE = "downgrade_1_objects.sql"
 
 MARKER = re.compile(r"^-- (functions/\w+|views/\w+|triggers/\w+)\.sql\n", re.MULTILINE)
+GONE = "-- It is dropped.\n"
 CREATED = re.compile(r"^CREATE OR REPLACE (FUNCTION|VIEW|TRIGGER) ([\w.]+)", re.MULTILINE)
-DROPPED = re.compile(r"^DROP [^;]+;\n")
-TABLE = re.compile(r"^(?:BEFORE|AFTER) .*? ON (\S+)", re.MULTILINE)
+TABLE = re.compile(r"\bON (\S+)\s+(?:FROM|NOT|DEFERRABLE|INITIALLY|REFERENCING|FOR|WHEN|EXECUTE)\b")
 # What CREATE OR REPLACE FUNCTION cannot change: the arguments and the result.
-HEAD = re.compile(r"^CREATE OR REPLACE FUNCTION (.*?)^LANGUAGE ", re.MULTILINE | re.DOTALL)
+HEAD = re.compile(r"^CREATE OR REPLACE FUNCTION (.*?)\bLANGUAGE\b", re.MULTILINE | re.DOTALL)
 COMMENT = re.compile(r"--[^\n]*")
 
 Objects = Mapping[str, str]
+"""The text of each object, by kind and name: `functions/enqueue`."""
 
 
 def freeze() -> None:
-    """Write the newest revision's copies."""
+    """Write the newest revision's copies, and its 1_tables.sql if it has none."""
     *before, newest = folders()
+    refuse_edits()
     if newest.name in released_folders():
         if changes := list(changed(copies(folders()), objects())):
             sys.exit(
@@ -55,18 +55,36 @@ def freeze() -> None:
                 'first: .venv/bin/alembic revision -m "add a thing"'
             )
         return
-    old, new = copies(before), objects()
     newest.mkdir(exist_ok=True)
-    for name, text in BY_HAND.items():
-        # The first revision has names of its own, and removes everything in its downgrade.
-        if before and not (newest / name).exists():
+    if not (newest / BY_HAND).exists():
+        (newest / BY_HAND).write_text(PATIENT, encoding="utf-8")
+    for name, text in rendered(copies(before), objects()).items():
+        if text is None:
+            (newest / name).unlink(missing_ok=True)
+        else:
             (newest / name).write_text(text, encoding="utf-8")
-    for kind, (file, header) in FROZEN.items():
-        ours = [name for name in changed(old, new) if name.startswith(f"{kind}/")]
-        write(newest / file, header, [entry(name, old.get(name), new.get(name)) for name in ours])
-    if before:
-        back = [entry(name, new.get(name), old.get(name), is_back=True) for name in changed(old, new)]
-        write(newest / DOWNGRADE, f"-- The objects as they were before, frozen.\n\n{UNCHECKED}", back)
+
+
+def rendered(old: Objects, new: Objects) -> dict[str, str | None]:
+    """Return the files that turn the old objects into the new; None: the file is not needed."""
+    names = list(changed(old, new))
+    dropped = [name for name in names if must_drop(old.get(name), new.get(name))]
+    users = users_of(dropped, new) - set(names)
+    # What uses another object is dropped before it: views (a later one may use an earlier one), triggers, functions.
+    drops = [drop(old[name]) for name in sorted([*dropped, *users], reverse=True)]
+    files: dict[str, str | None] = {
+        DROPS: "\n".join([HEADER.format("what is gone, or cannot be replaced"), PATIENT, "".join(drops)])
+        if drops
+        else None
+    }
+    for kind, (file, header) in CREATES.items():
+        entries = [
+            f"-- {name}.sql\n{new.get(name, GONE)}"
+            for name in sorted([*names, *users])
+            if name.startswith(f"{kind}/")
+        ]
+        files[file] = "\n".join([header, *entries]) if entries else None
+    return files
 
 
 def folders() -> list[Path]:
@@ -75,65 +93,70 @@ def folders() -> list[Path]:
 
 
 def objects() -> Objects:
-    """Return the present text of each object, by kind and name: `functions/enqueue`."""
+    """Return the objects as they are now."""
     return {
-        f"{kind}/{file.stem}": file.read_text(encoding="utf-8")
-        for kind in FROZEN
+        f"{kind}/{file.stem}": file.read_text(encoding="utf-8").strip("\n") + "\n"
+        for kind in CREATES
         for file in sorted((SCHEMA / kind).glob("*.sql"))
     }
 
 
 def copies(of: list[Path]) -> Objects:
-    """Return the text of each object after these revisions."""
+    """Return the objects as they are after these revisions."""
     found: dict[str, str] = {}
-    for path in (folder / file for folder in of for file, _ in FROZEN.values()):
+    for path in (folder / file for folder in of for file, _ in CREATES.values()):
         if path.exists():
             _, *parts = MARKER.split(path.read_text(encoding="utf-8"))
-            for name, text in zip(parts[::2], parts[1::2], strict=True):
-                found[name] = DROPPED.sub("", text.rstrip("\n") + "\n")
-    return {name: text for name, text in found.items() if text.strip()}
+            found |= {
+                name: text.strip("\n") + "\n" for name, text in zip(parts[::2], parts[1::2], strict=True)
+            }
+    return {name: text for name, text in found.items() if text != GONE}
 
 
 def changed(old: Objects, new: Objects) -> Iterator[str]:
-    """Yield the names of the objects that differ, in the order of their kinds."""
-    for kind in FROZEN:
-        for name in sorted({*old, *new}):
-            if name.startswith(f"{kind}/") and old.get(name) != new.get(name):
-                yield name
+    """Yield the names of the objects that differ."""
+    return (name for name in sorted({*old, *new}) if old.get(name) != new.get(name))
 
 
-def entry(name: str, old: str | None, new: str | None, *, is_back: bool = False) -> str:
-    """Return the statements that turn one object into another."""
-    must_drop = old is not None and (
-        new is None or head(old) != head(new) or (is_back and name.startswith("views/"))
-    )
-    return f"-- {name}.sql\n" + (drop(old) if old and must_drop else "") + (new or "")
+def must_drop(old: str | None, new: str | None) -> bool:
+    """Return whether CREATE OR REPLACE cannot turn the old object into the new one."""
+    return old is not None and (new is None or drop(old) != drop(new) or head(old) != head(new))
 
 
-def head(text: str) -> str | None:
-    found = HEAD.search(COMMENT.sub("", text))
-    return " ".join(found[1].split()) if found else None
+def users_of(dropped: list[str], objects: Objects) -> set[str]:
+    """Return the views that name one of the dropped functions or views, and the views that name these."""
+    views = {name: text for name, text in objects.items() if name.startswith("views/")}
+    found: set[str] = set()
+    # Ends: each round finds another view.
+    while more := {
+        view
+        for view, text in views.items()
+        for name in {*dropped, *found}
+        if view not in {*dropped, *found} and re.search(rf"\borchestrator\.{Path(name).name}\b", text)
+    }:
+        found |= more
+    return found
 
 
 def drop(text: str) -> str:
     """Return the statement that drops an object; no two functions have the same name."""
-    created, table = CREATED.search(text), TABLE.search(text)
-    if created is None:
-        sys.exit(f"no CREATE OR REPLACE FUNCTION, VIEW or TRIGGER at the beginning of a line in:\n{text}")
+    plain = COMMENT.sub("", text)
+    created, table = CREATED.search(plain), TABLE.search(plain)
+    if created is None or (created[1] == "TRIGGER" and table is None):
+        sys.exit(f"no CREATE OR REPLACE FUNCTION, VIEW or TRIGGER … ON that can be read in:\n{text}")
     return (
         f"DROP {created[1]} {created[2]}{f' ON {table[1]}' if created[1] == 'TRIGGER' and table else ''};\n"
     )
 
 
-def write(path: Path, header: str, entries: list[str]) -> None:
-    """Write the entries to a file; without any there is no file."""
-    if entries:
-        path.write_text("\n".join([header, *entries]), encoding="utf-8")
-    else:
-        path.unlink(missing_ok=True)
+def head(text: str) -> str | None:
+    """Return the arguments and the result of a function, without the defaults' values."""
+    found = HEAD.search(COMMENT.sub("", text))
+    return re.sub(r"DEFAULT [^,)]+", "DEFAULT", " ".join(found[1].split())) if found else None
 
 
 def released_folders() -> set[str]:
+    """Return the names of the released revisions."""
     return {Path(name).parts[0] for name in released()}
 
 
@@ -145,12 +168,27 @@ def released() -> dict[str, str]:
 
 def checksums() -> dict[str, str]:
     """Return the checksum of each revision's files as they are now."""
-    paths = [
-        path for folder in folders() for path in (folder.with_suffix(".py"), *sorted(folder.glob("*.sql")))
-    ]
+    paths = [path for folder in folders() for path in (folder.with_suffix(".py"), *sorted(folder.glob("*")))]
     return {
-        path.relative_to(VERSIONS).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest() for path in paths
+        path.relative_to(VERSIONS).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in paths
+        if path.is_file()
     }
+
+
+def edited() -> list[str]:
+    """Return the files of released revisions that are not as they were released, gone or new ones too."""
+    now = {
+        name: checksum
+        for name, checksum in checksums().items()
+        if Path(name).parts[0].removesuffix(".py") in released_folders()
+    }
+    return sorted(name for name in {*now, *released()} if now.get(name) != released().get(name))
+
+
+def refuse_edits() -> None:
+    if files := edited():
+        sys.exit(f"{', '.join(files)}: released, and not as it was released. Undo the change")
 
 
 def release() -> None:

@@ -38,7 +38,7 @@ def upgrade(url: str, *, to: str = "head") -> None:
 
 
 def downgrade(url: str, *, to: str) -> None:
-    """Migrate down to a revision; `base` removes everything, also the tasks. A notice names what is kept."""
+    """Migrate down to `base`: it removes everything, also the tasks. A notice names what is kept."""
     with explained(), engine.connecting(url) as connection, connection.begin():
         steer(connection, to, command.downgrade)
 
@@ -50,9 +50,13 @@ def move(url: str, *, to: str) -> None:
 
 
 def goes_down(here: str | None, to: str) -> bool:
-    """Return whether the migration goes down, and so removes something."""
+    """Return whether the migration goes down, and so removes everything; refuse to undo single revisions."""
     require_known(here)
-    return here is not None and place(revision(to)) < place(here)
+    if here is None or place(revision(to)) >= place(here):
+        return False
+    if to != "base":
+        raise no_way_back(to)
+    return True
 
 
 def is_behind(here: str | None) -> bool:
@@ -82,7 +86,7 @@ def grants() -> str:
 
 
 def removal() -> str:
-    """Return the SQL that removes, after the downgrade to `base`, what migrating made besides the revisions."""
+    """Return the SQL that removes everything that migrating made, at the end of a downgrade to `base`."""
     return read("remove.sql")
 
 
@@ -129,6 +133,14 @@ def explained() -> Iterator[None]:
         yield
     except DBAPIError as error:
         raise SchemaError(refused(error)) from error
+
+
+def no_way_back(to: str) -> SchemaError:
+    """Return the refusal to undo single revisions."""
+    return SchemaError(
+        f"a revision is not undone, so the database does not go down to {to}: code of the previous release works with "
+        "this schema, too. Only `base` goes down; it removes everything. Nothing was changed"
+    )
 
 
 def refused(error: DBAPIError) -> str:

@@ -4,9 +4,11 @@
 """
 
 from collections.abc import Callable
+from pathlib import Path
 
 from orchestrator.postgres import statement
 from orchestrator.schema.option_parts import OPTION_PARTS, listed
+from orchestrator.schema.tables import metadata
 from orchestrator.task.columns import KEPT, ONLY_OF_FEATURES
 from orchestrator.task.tally import ENDS, ERRORS, WORDS
 
@@ -47,6 +49,16 @@ def outcomes_returned(_of: str) -> list[str]:
     return [f"OUT {word} bigint," for word in WORDS]
 
 
+def our_tables(_of: str) -> list[str]:
+    return listed(f"orchestrator.{table.name}" for table in metadata.sorted_tables)
+
+
+def ours(kind: str) -> Callable[[str], list[str]]:
+    """The objects that have a file in schema/."""
+    names = sorted(file.stem for file in (Path(__file__).parent / kind).glob("*.sql"))
+    return lambda _of: listed(f"orchestrator.{name}" for name in names)
+
+
 def step(name: str) -> Callable[[str], list[str]]:
     """A step of a statement, without its comment."""
     _, *body = statement.load(__file__, "steps.sql", name).decode().splitlines()
@@ -66,6 +78,9 @@ PARTS: dict[str, Callable[[str], list[str]]] = {
     "outcomes added": outcomes_added,
     "outcomes summed": outcomes_summed,
     "outcomes returned": outcomes_returned,
+    "our views": ours("views"),
+    "our tables": our_tables,
+    "our functions": ours("functions"),
     "permits returned": step("permits_returned"),
     "count gate successes": step("count_gate_successes"),
     "count gate failures": step("count_gate_failures"),

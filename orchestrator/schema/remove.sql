@@ -1,6 +1,45 @@
--- Remove what migrating made besides the revisions' own objects: the version table, the schema, and the roles. A NOTICE
--- names what is kept and why: a schema that another role made or that holds other objects, and a role used elsewhere.
--- Runs after the downgrade to `base`, in its transaction.
+-- Remove everything that migrating made, the tasks with it: views, tables, functions, the version table, the schema, and
+-- the roles. A NOTICE names what is kept and why: a schema that another role made or that holds other objects, and a role
+-- used elsewhere. Runs at the end of a downgrade to `base`, in its transaction.
+DROP VIEW IF EXISTS
+    -- generated: our views
+    orchestrator.day_leaves, orchestrator.dead_letters, orchestrator.failures, orchestrator.installation,
+    orchestrator.leader, orchestrator.live_workers, orchestrator.queue_summary, orchestrator.running_tasks,
+    orchestrator.task_history
+    -- end
+;
+DROP TABLE IF EXISTS
+    -- generated: our tables
+    orchestrator.attempts, orchestrator.audit, orchestrator.gate_changes, orchestrator.home,
+    orchestrator.idempotency_keys, orchestrator.permits_returned, orchestrator.queues, orchestrator.samples,
+    orchestrator.settings, orchestrator.statistics, orchestrator.statistics_by_hour, orchestrator.tasks,
+    orchestrator.types, orchestrator.workers
+    -- end
+;
+DROP SEQUENCE IF EXISTS orchestrator.tasks_id_seq, orchestrator.term_seq;
+DROP FUNCTION IF EXISTS
+    -- generated: our functions
+    orchestrator.add_histograms, orchestrator.at_home, orchestrator.beacon_is_lost, orchestrator.bucket_begins,
+    orchestrator.cancel, orchestrator.check_payload, orchestrator.checked_span, orchestrator.clock,
+    orchestrator.drain_queue, orchestrator.drain_worker, orchestrator.drop_old_partition, orchestrator.enqueue,
+    orchestrator.enqueue_alike, orchestrator.enqueue_each, orchestrator.enqueue_many, orchestrator.ensure_partition,
+    orchestrator.ensure_queue, orchestrator.explain, orchestrator.explain_absent, orchestrator.explain_ended,
+    orchestrator.explain_held, orchestrator.explain_ready, orchestrator.explain_scheduled, orchestrator.explanation,
+    orchestrator.failure_groups, orchestrator.fill_new_task, orchestrator.format_interval,
+    orchestrator.guard_manual_update, orchestrator.guard_queue, orchestrator.guard_type,
+    orchestrator.hold_after_restore, orchestrator.insert_task, orchestrator.is_alive, orchestrator.kept_since,
+    orchestrator.key_has_passed, orchestrator.name_fault, orchestrator.normalised, orchestrator.notify_workers,
+    orchestrator.pause_queue, orchestrator.purge_attempts, orchestrator.purge_audit, orchestrator.purge_dead_letters,
+    orchestrator.purge_finished, orchestrator.purge_keys, orchestrator.purge_statistics, orchestrator.purge_workers,
+    orchestrator.queue_counts, orchestrator.queue_metrics, orchestrator.quote_short, orchestrator.record_manual_delete,
+    orchestrator.record_manual_update, orchestrator.record_statistics, orchestrator.refuse_finished_update,
+    orchestrator.requeue, orchestrator.requeue_where, orchestrator.resume_after_restore, orchestrator.resume_queue,
+    orchestrator.return_key, orchestrator.ring, orchestrator.row_limit, orchestrator.set_defaults,
+    orchestrator.set_home, orchestrator.set_queue_state, orchestrator.set_retention, orchestrator.set_workplace,
+    orchestrator.stop_worker, orchestrator.take_key, orchestrator.up_since, orchestrator.warn_undeclared,
+    orchestrator.worker_command
+    -- end
+;
 DROP TABLE orchestrator.alembic_version;
 
 DO $$

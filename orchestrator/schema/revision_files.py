@@ -6,17 +6,8 @@ from alembic import op
 
 
 def upgrade(module: str) -> None:
-    """Run the files of the upgrade in the order of their numbers; a revision without files changes nothing."""
-    run(module, "[0-9]_*.sql")
-
-
-def downgrade(module: str) -> None:
-    """Run the files of the downgrade: first the objects, then the tables that they used."""
-    run(module, "downgrade*.sql")
-
-
-def run(module: str, pattern: str) -> None:
-    for file in sorted(Path(module).with_suffix("").glob(pattern)):
+    """Run the files in the order of their numbers; a revision without files changes nothing."""
+    for file in sorted(Path(module).with_suffix("").glob("[0-9]_*.sql")):
         # exec_driver_sql sends a file unchanged. text() would treat `:name` as a parameter.
         sql = file.read_text(encoding="utf-8")
         if op.get_context().as_sql:

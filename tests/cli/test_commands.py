@@ -94,7 +94,7 @@ def test_a_downgrade_asks_first(database_url: str, connection: psycopg.Connectio
     yes = run("migrate", "--to", "base", url=database_url, given="y\n")
 
     assert (130, 130, 1, 0) == (silent.returncode, no.returncode, there, yes.returncode)
-    assert "deletes tables, with the tasks in them" in no.stdout + no.stderr
+    assert "deletes all tables, with the tasks in them" in no.stdout + no.stderr
     assert value(connection, "SELECT to_regclass('orchestrator.tasks') IS NULL")
 
 

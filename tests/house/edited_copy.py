@@ -7,12 +7,17 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from orchestrator.schema import compatibility
+
 REPOSITORY = Path(__file__).parents[2]
 COPIED = ("orchestrator", "migrations", "tests", "alembic.ini")
-MESSAGE = "add a thing"
-REVISION = "migrations/versions/0002_add_a_thing"
+NOW, NEXT = compatibility.NEEDED, compatibility.NEEDED + 1
+REVISION = f"migrations/versions/{NEXT:04}_add_a_thing"
 
 Edits = Mapping[str, Sequence[tuple[str, str]]]
+
+# Otherwise the code would run on a database without what the revision adds.
+NEEDS_IT: Edits = {"orchestrator/schema/compatibility.py": [(f"NEEDED = {NOW}\n", f"NEEDED = {NEXT}\n")]}
 
 
 def edit_a_copy(folder: Path, edits: Edits) -> None:
@@ -22,7 +27,7 @@ def edit_a_copy(folder: Path, edits: Edits) -> None:
             shutil.copytree(REPOSITORY / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
         else:
             shutil.copy(REPOSITORY / name, folder)
-    run(folder, "-m", "alembic", "revision", "-m", MESSAGE)
+    run(folder, "-m", "alembic", "revision", "-m", "add a thing")
     run(folder, "-m", "orchestrator.schema.freeze")
     for name, replaced in edits.items():
         path = folder / name

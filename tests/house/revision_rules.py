@@ -17,18 +17,24 @@ from tests.house.parsing import parsed
 VERSIONS = Path(__file__).parents[2] / "migrations" / "versions"
 FOUNDATION = "0001"
 
-# These tests cannot read other operations of alembic, and reviewers read SQL.
-FROM_ALEMBIC = {"get_bind", "get_context", "execute"}
 COMMENT = re.compile(r"/\*.*?\*/|--[^\n]*", re.DOTALL)
 BODY = re.compile(r"\$(\w*)\$.*?\$\1\$", re.DOTALL)
 STRING = re.compile(r"'(?:[^']|'')*'")
 LARGE = r"(?:ONLY\s+)?orchestrator\.(?P<table>tasks\w*|attempts|audit|idempotency_keys)\b"
 FUNCTION = re.compile(
     r"CREATE\s+(?:OR\s+REPLACE\s+)?FUNCTION\s+orchestrator\.(?P<name>\w+)\s*\((?P<arguments>.*?)\)\s*"
-    r"RETURNS\s+(?P<result>.*?)\s*(?:LANGUAGE|AS\s+\$)",
+    r"(?:RETURNS\s+(?P<result>.*?))?\s*(?:LANGUAGE|AS\s+\$)",
     re.IGNORECASE | re.DOTALL,
 )
-DROPPED_FUNCTION = re.compile(r"DROP\s+FUNCTION\s+orchestrator\.(\w+)$", re.IGNORECASE)
+DROPPED = re.compile(
+    r"DROP\s+(?P<kind>FUNCTION|VIEW|TRIGGER)\s+(?:orchestrator\.)?(?P<name>\w+)(?:\s+ON\s+\S+)?$",
+    re.IGNORECASE,
+)
+CREATED = re.compile(
+    r"CREATE\s+(?:OR\s+REPLACE\s+)?(?P<kind>FUNCTION|VIEW|TRIGGER)\s+(?:orchestrator\.)?(?P<name>\w+)",
+    re.IGNORECASE,
+)
+DEFAULT = re.compile(r"\s*(?:\bDEFAULT\b|=).*", re.IGNORECASE | re.DOTALL)
 RESULT_COLUMNS = re.compile(r"TABLE\s*\((?P<columns>.*)\)", re.IGNORECASE | re.DOTALL)
 CREATED_TABLE = re.compile(r"\bCREATE\s+TABLE\s+(?:IF\s+NOT\s+EXISTS\s+)?orchestrator\.(\w+)", re.IGNORECASE)
 LOCK_TIMEOUT = re.compile(r"\s*SET\s+LOCAL\s+lock_timeout\s*(?:=|TO)\s*\S", re.IGNORECASE)
@@ -40,14 +46,14 @@ CONSTANT = r"(?:NULL|TRUE|FALSE|''|[\d.]+|orchestrator\.clock\(\)|now\(\)|curren
 
 GONE = "removes what older code uses"
 BREAKS = [
-    (r"\bDROP\s+(?:TABLE|VIEW|SEQUENCE|COLUMN|FUNCTION|SCHEMA|TYPE)\b", GONE),
+    (r"\bDROP\s+(?:TABLE|VIEW|SEQUENCE|COLUMN|FUNCTION|SCHEMA|TYPE|TRIGGER|DOMAIN|INDEX)\b", GONE),
     # A column, without the word COLUMN.
     (r"\bALTER\s+TABLE\b.*\bDROP\s+(?!CONSTRAINT\b|DEFAULT\b|NOT\b|EXPRESSION\b|IDENTITY\b)\w", GONE),
     (r"\bTRUNCATE\b", GONE),
     (r"\bRENAME\b", "renames what older code uses by its old name"),
     (r"\bALTER\s+(?:COLUMN\s+)?\w+\s+(?:SET\s+DATA\s+)?TYPE\b", "changes a type that older code uses"),
     (
-        r"\bADD\s+CONSTRAINT\b(?!.*\bNOT\s+VALID\b)",
+        r"\bADD\s+(?:CONSTRAINT|CHECK|FOREIGN)\b(?!.*\bNOT\s+VALID\b)",
         "reads the whole table under a lock, because NOT VALID is missing",
     ),
 ]
@@ -63,23 +69,30 @@ class Signature:
     result: str
 
     @classmethod
-    def of(cls, arguments: str, result: str) -> Self:
+    def of(cls, arguments: str, result: str | None) -> Self:
         """Read what stands in CREATE FUNCTION, with OUT arguments or RETURNS TABLE as the columns of the result."""
-        table = RESULT_COLUMNS.fullmatch(result)
+        table = RESULT_COLUMNS.fullmatch(result or "")
         given, columns = listed(arguments), listed(table["columns"]) if table else []
+        out = [DEFAULT.sub("", one).removeprefix("IN") for one in given if one.startswith(("OUT ", "INOUT "))]
         return cls(
-            arguments=tuple(one for one in given if not one.startswith("OUT ")),
-            columns=(*columns, *(one.removeprefix("OUT ") for one in given if one.startswith("OUT "))),
-            result="TABLE" if table else " ".join(result.split()),
+            # Whether an argument has a default matters, and not which.
+            arguments=tuple(DEFAULT.sub(" DEFAULT", one) for one in given if not one.startswith("OUT ")),
+            columns=(*columns, *(one.removeprefix("OUT ") for one in out)),
+            result="TABLE" if table else " ".join((result or "").split()),
         )
 
     def extends(self, old: Self) -> bool:
-        """Return whether every call of the old function is a call of this one, with the old columns in its result."""
+        """Return whether every call of the old function is a call of this one, with the old columns in its result.
+
+        A result of one column may be used as a value, so it stays one.
+        """
         n = len(old.arguments)
+        kept = [column for column in self.columns if column in old.columns]
         return (
             self.arguments[:n] == old.arguments
-            and all(re.search(r"\bDEFAULT\b", one, re.IGNORECASE) for one in self.arguments[n:])
-            and set(old.columns) <= set(self.columns)
+            and all(one.endswith(" DEFAULT") for one in self.arguments[n:])
+            and kept == list(old.columns)
+            and (len(old.columns) != 1 or self.columns == old.columns)
             and self.result == old.result
         )
 
@@ -102,20 +115,28 @@ class Revision:
         return int(self.name[:4])
 
     @property
+    def bare(self) -> str:
+        """The SQL without bodies, comments and strings; bodies first, because they have comments and strings, too."""
+        return STRING.sub("''", COMMENT.sub("", BODY.sub("$$", self.sql)))
+
+    @property
     def statements(self) -> list[str]:
-        bare = STRING.sub("''", BODY.sub("$$", COMMENT.sub("", self.sql)))
-        return [" ".join(part.split()) for part in bare.split(";") if part.strip()]
+        return [" ".join(part.split()) for part in self.bare.split(";") if part.strip()]
 
     @property
     def signatures(self) -> dict[str, Signature]:
-        found = FUNCTION.finditer(STRING.sub("''", COMMENT.sub("", self.sql)))
-        return {one["name"]: Signature.of(one["arguments"], one["result"]) for one in found}
+        return {
+            one["name"]: Signature.of(one["arguments"], one["result"]) for one in FUNCTION.finditer(self.bare)
+        }
 
     @property
-    def replaced(self) -> set[str]:
-        """The functions that it drops and creates again, because only so they can have more arguments."""
-        dropped = {found[1] for one in self.statements if (found := DROPPED_FUNCTION.match(one))}
-        return dropped & self.signatures.keys()
+    def dropped(self) -> set[tuple[str, str]]:
+        return {named(found) for one in self.statements if (found := DROPPED.match(one))}
+
+    @property
+    def replaced(self) -> set[tuple[str, str]]:
+        """What it drops and creates again, because CREATE OR REPLACE cannot change it."""
+        return self.dropped & {named(found) for one in self.statements if (found := CREATED.match(one))}
 
     @property
     def contracts_to(self) -> int | None:
@@ -127,9 +148,9 @@ def revisions(versions: Path) -> list[Revision]:
     """Read every revision: its module, and the SQL in the folder of the same name, without the downgrade."""
     found = []
     for module in sorted(versions.glob("[0-9]*.py")):
-        files = sorted(versions.glob(f"{module.stem}/[0-9]*.sql"))
+        files = sorted(versions.glob(f"{module.stem}/[0-9]_*.sql"))
         written = [*calls(module, "upgrade", {"execute"}), *(file.read_text() for file in files)]
-        other = [name for name, _ in called(parsed(module)) if name not in FROM_ALEMBIC]
+        other = [name for name, _ in called(parsed(module)) if name != "execute"]
         found.append(Revision(module.stem, ";\n".join(written), other))
     return found
 
@@ -168,6 +189,7 @@ def faults(versions: Path) -> list[str]:
             elif not 1 < lowered <= revision.number:
                 found_here.append(f"oldest_code {lowered}: names neither this revision nor one before it")
             found += [f"{revision.name}: {one}" for one in found_here]
+        known = {name: one for name, one in known.items() if ("FUNCTION", name) not in revision.dropped}
         known |= revision.signatures
     return found
 
@@ -179,6 +201,10 @@ def always(revision: Revision) -> Iterator[str]:
         yield "does not begin with SET LOCAL lock_timeout: a wait for a lock would block all later statements"
     new = set(CREATED_TABLE.findall(" ".join(revision.statements)))
     for statement in revision.statements:
+        if re.search(r"\bCONCURRENTLY\b", statement, re.IGNORECASE):
+            yield f"{short(statement)}: cannot run in a transaction, and a revision is one"
+        if re.match(rf"(?:UPDATE|DELETE\s+FROM|INSERT\s+INTO)\s+{LARGE}", statement, re.IGNORECASE):
+            yield f"{short(statement)}: writes the rows of a large table in one transaction"
         index = re.search(
             rf"\bCREATE\s+(?:UNIQUE\s+)?INDEX\b(?!\s+CONCURRENTLY).*?\bON\s+{LARGE}", statement, re.IGNORECASE
         )
@@ -188,6 +214,12 @@ def always(revision: Revision) -> Iterator[str]:
         home = re.search(r"\bALTER\s+TABLE\s+orchestrator\.home\b", statement, re.IGNORECASE)
         if (home or (table and table["table"] not in new)) and rewrites(statement):
             yield f"{short(statement)}: rewrites every row of the table"
+        if (
+            table
+            and table["table"] not in new
+            and re.search(r"\b(?:UNIQUE|PRIMARY\s+KEY)\b", statement, re.IGNORECASE)
+        ):
+            yield f"{short(statement)}: writers of a large table wait during the build of the index"
 
 
 def rewrites(statement: str) -> bool:
@@ -202,7 +234,7 @@ def breaking(revision: Revision) -> Iterator[str]:
     """Yield the faults that only a contraction may contain."""
     text = " ; ".join(revision.statements)
     for statement in revision.statements:
-        if (function := DROPPED_FUNCTION.match(statement)) and function[1] in revision.replaced:
+        if (found := DROPPED.match(statement)) and named(found) in revision.replaced:
             continue
         for pattern, why in BREAKS:
             if re.search(pattern, statement, re.IGNORECASE):
@@ -226,7 +258,7 @@ def overloads(revision: Revision, known: dict[str, Signature]) -> Iterator[str]:
         old = known.get(name, new)
         if new == old:
             continue
-        if name not in revision.replaced:
+        if ("FUNCTION", name) not in revision.replaced:
             why = "a second function of this name makes calls ambiguous; drop the first"
             yield f"{name}({', '.join(new.arguments)}): {why}"
         elif not new.extends(old):
@@ -240,6 +272,10 @@ def added_columns(statement: str) -> list[str]:
     # Split at each comma that begins a new action, and keep the actions that add a column.
     clauses = re.split(r",\s*(?=(?:ADD|ALTER|DROP|SET|VALIDATE)\b)", statement, flags=re.IGNORECASE)
     return [clause for clause in clauses if ADDED_COLUMN.search(clause)]
+
+
+def named(found: re.Match[str]) -> tuple[str, str]:
+    return found["kind"].upper(), found["name"]
 
 
 def short(statement: str) -> str:

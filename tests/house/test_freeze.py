@@ -1,5 +1,7 @@
 """schema/freeze.py writes the copies in each revision, and no released revision changes."""
 
+import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,7 +18,8 @@ AS $$ SELECT 'hello' $$;
 VIEW = "CREATE OR REPLACE VIEW orchestrator.one AS\nSELECT 1 AS n;\n"
 TRIGGER = """\
 CREATE OR REPLACE TRIGGER tasks_look
-BEFORE UPDATE OF id, name ON orchestrator.tasks
+BEFORE UPDATE OF id,
+    name ON orchestrator.tasks
 FOR EACH ROW EXECUTE FUNCTION orchestrator.look();
 """
 
@@ -40,9 +43,25 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def second(tree: Path) -> dict[str, str]:
     """Make the second revision and return its files."""
-    (tree / "versions" / "0002_next.py").touch()
+    return revision(tree, "0002_next")
+
+
+def revision(tree: Path, name: str) -> dict[str, str]:
+    (tree / "versions" / f"{name}.py").touch()
     freeze.freeze()
-    return {path.name: path.read_text() for path in (tree / "versions" / "0002_next").glob("*.sql")}
+    return {path.name: path.read_text() for path in sorted((tree / "versions" / name).glob("*.sql"))}
+
+
+def edit_it(folder: Path) -> None:
+    (folder / "3_views.sql").write_text("SELECT 2;\n")
+
+
+def add_to_it(folder: Path) -> None:
+    (folder / "5_more.sql").write_text("SELECT 2;\n")
+
+
+def remove_from_it(folder: Path) -> None:
+    (folder / "3_views.sql").unlink()
 
 
 def edit(tree: Path, file: str, old: str, new: str) -> None:
@@ -53,16 +72,18 @@ def edit(tree: Path, file: str, old: str, new: str) -> None:
 
 def test_a_released_revision_never_changes() -> None:
     """A database that has it does not run it again: change schema/ in a revision of its own."""
-    now = freeze.checksums()
-
-    assert freeze.released() == {name: now.get(name) for name in freeze.released()}
-    for folder in freeze.folders()[:-1]:
-        assert folder.name in freeze.released_folders()
+    assert [] == freeze.edited()
+    assert {folder.name for folder in freeze.folders()[:-1]} <= freeze.released_folders()
 
 
-def test_the_newest_revision_has_the_present_objects() -> None:
+def test_the_newest_revision_is_up_to_date() -> None:
     """After a change in schema/ run `make render`."""
-    assert [] == list(freeze.changed(freeze.copies(freeze.folders()), freeze.objects()))
+    *before, newest = freeze.folders()
+    files = freeze.rendered(freeze.copies(before), freeze.objects())
+
+    assert files == {
+        name: (newest / name).read_text() if (newest / name).exists() else None for name in files
+    }
 
 
 def test_the_code_needs_the_newest_revision() -> None:
@@ -84,22 +105,27 @@ def test_a_change_needs_the_next_revision(tree: Path) -> None:
     assert before == freeze.checksums() == freeze.released()
 
 
+@pytest.mark.parametrize("change", [edit_it, add_to_it, remove_from_it])
+def test_an_edit_of_a_released_revision_is_refused(tree: Path, change: Callable[[Path], None]) -> None:
+    """Also at the next release, which would otherwise record it."""
+    second(tree)
+    change(tree / "versions" / "0001_first")
+
+    for act in (freeze.freeze, freeze.release):
+        with pytest.raises(SystemExit, match=r"^0001_first/.*: released, and not as it was released"):
+            act()
+
+
 def test_a_later_revision_has_the_changed_objects_alone(tree: Path) -> None:
-    """Its downgrade has the same objects as they were."""
+    """Below 1_tables.sql, which is yours."""
     edit(tree, "functions/hello.sql", "'hello'", "'hi'")
 
     files = second(tree)
 
-    assert {
-        "1_tables.sql",
-        "2_functions.sql",
-        "downgrade_1_objects.sql",
-        "downgrade_2_tables.sql",
-    } == files.keys()
+    assert {"1_tables.sql", "2_functions.sql"} == files.keys()
     assert files["2_functions.sql"].endswith(
         "\n\n-- functions/hello.sql\n" + FUNCTION.replace("'hello'", "'hi'")
     )
-    assert files["downgrade_1_objects.sql"].endswith("\n\n-- functions/hello.sql\n" + FUNCTION)
 
 
 def test_a_change_that_is_taken_back_leaves_no_copy(tree: Path) -> None:
@@ -111,43 +137,75 @@ def test_a_change_that_is_taken_back_leaves_no_copy(tree: Path) -> None:
 
     files = second(tree)
 
-    assert {"1_tables.sql", "downgrade_2_tables.sql"} == files.keys()
+    assert ["1_tables.sql"] == list(files)
     assert files["1_tables.sql"].endswith("SET LOCAL lock_timeout = '3s';\n")
 
 
 def test_a_function_with_other_arguments_is_dropped_first(tree: Path) -> None:
-    """CREATE OR REPLACE would make a second function."""
-    edit(tree, "functions/hello.sql", "(name text)", "(name text, how text DEFAULT NULL)")
-    edit(tree, "views/one.sql", "1 AS n", "1 AS n, 2 AS m")
-
-    files = second(tree)
-
-    assert "-- functions/hello.sql\nDROP FUNCTION orchestrator.hello;\n-- Says" in files["2_functions.sql"]
-    assert (
-        "-- functions/hello.sql\nDROP FUNCTION orchestrator.hello;\n-- Says"
-        in files["downgrade_1_objects.sql"]
+    """CREATE OR REPLACE would make a second function. The views that use it are dropped before it and made again."""
+    edit(tree, "views/one.sql", "1 AS n", "1 AS n, orchestrator.hello('x') AS greeting")
+    (tree / "views" / "two.sql").write_text(
+        VIEW.replace(".one", ".two").replace("1 AS n", "n FROM orchestrator.one")
     )
-    assert "DROP" not in files["3_views.sql"]
-    # A column of a view goes only with the view.
-    assert "-- views/one.sql\nDROP VIEW orchestrator.one;\nCREATE" in files["downgrade_1_objects.sql"]
+    second(tree)
+    freeze.release()
+    edit(tree, "functions/hello.sql", "(name text)", "(name text, how text DEFAULT NULL)")
+
+    files = revision(tree, "0003_then")
+
+    assert files["0_drops.sql"].endswith(
+        "DROP VIEW orchestrator.two;\nDROP VIEW orchestrator.one;\nDROP FUNCTION orchestrator.hello;\n"
+    )
+    assert "lock_timeout" in files["0_drops.sql"]
+    assert ["-- views/one.sql", "-- views/two.sql"] == re.findall("-- views/.*", files["3_views.sql"])
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("-- Says hello.", "-- Greets."),
+        ("name text", "name text DEFAULT 'a'"),
+        ("SELECT 'hello'", "SELECT 'hi'"),
+    ],
+)
+def test_what_can_be_replaced_is_not_dropped(tree: Path, old: str, new: str) -> None:
+    """A default can be added and changed. It is not part of the arguments."""
+    edit(
+        tree, "functions/hello.sql", "name text", "name text DEFAULT 'b'" if "DEFAULT" in new else "name text"
+    )
+    second(tree)
+    freeze.release()
+    edit(tree, "functions/hello.sql", "name text DEFAULT 'b'" if "DEFAULT" in new else old, new)
+
+    assert {"1_tables.sql", "2_functions.sql"} == revision(tree, "0003_then").keys()
 
 
 def test_new_and_removed_objects(tree: Path) -> None:
-    """The upgrade drops what is gone, the downgrade what is new; the next revision knows what is there."""
+    """The upgrade drops what is gone, and the next revision knows what is there."""
     (tree / "functions" / "hello.sql").rename(tree / "functions" / "greet.sql")
     edit(tree, "functions/greet.sql", "hello(", "greet(")
     (tree / "triggers" / "tasks_look.sql").unlink()
 
     files = second(tree)
 
-    assert "-- functions/hello.sql\nDROP FUNCTION orchestrator.hello;\n" in files["2_functions.sql"]
+    assert files["0_drops.sql"].endswith(
+        "DROP TRIGGER tasks_look ON orchestrator.tasks;\nDROP FUNCTION orchestrator.hello;\n"
+    )
     assert "-- functions/greet.sql\n-- Says hello.\nCREATE" in files["2_functions.sql"]
-    assert files["4_triggers.sql"].endswith("DROP TRIGGER tasks_look ON orchestrator.tasks;\n")
-    assert "-- functions/greet.sql\nDROP FUNCTION orchestrator.greet;\n" in files["downgrade_1_objects.sql"]
     assert freeze.objects() == freeze.copies(freeze.folders())
     freeze.release()
-    (tree / "versions" / "0003_then.py").touch()
-    freeze.freeze()
-    assert ["1_tables.sql", "downgrade_2_tables.sql"] == sorted(
-        path.name for path in (tree / "versions" / "0003_then").iterdir()
-    )
+    assert ["1_tables.sql"] == list(revision(tree, "0003_then"))
+
+
+def test_a_trigger_on_another_table_is_dropped_first(tree: Path) -> None:
+    """Otherwise it would stay on the old table, too."""
+    edit(tree, "triggers/tasks_look.sql", "orchestrator.tasks", "orchestrator.types")
+
+    assert second(tree)["0_drops.sql"].endswith("DROP TRIGGER tasks_look ON orchestrator.tasks;\n")
+
+
+def test_empty_lines_around_an_object_do_not_count(tree: Path) -> None:
+    """The copy has none."""
+    edit(tree, "views/one.sql", VIEW, f"\n{VIEW.rstrip()}\n\n")
+
+    assert ["1_tables.sql"] == list(second(tree))

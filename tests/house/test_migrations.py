@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.house.revision_rules import VERSIONS, faults
+from orchestrator.schema import freeze
+from tests.house.revision_rules import VERSIONS, faults, revisions
 
 
 def test_old_code_survives_every_revision() -> None:
@@ -24,7 +25,12 @@ SURVIVED = [
     "CREATE TABLE orchestrator.tasks_limits (id bigint NOT NULL);"
     " CREATE INDEX limits_idx ON orchestrator.tasks_limits (id)",
     "CREATE INDEX types_queue_idx ON orchestrator.types (queue)",
-    "CREATE INDEX CONCURRENTLY tags_idx ON orchestrator.tasks_dead (tags)",
+    "CREATE OR REPLACE FUNCTION orchestrator.later(n int DEFAULT 7) RETURNS int AS $$ $$",
+    "DROP VIEW orchestrator.leader; CREATE VIEW orchestrator.leader AS SELECT 1 AS n, 2 AS m",
+    "DROP TRIGGER tasks_fill ON orchestrator.tasks;"
+    " CREATE OR REPLACE TRIGGER tasks_fill BEFORE INSERT ON orchestrator.tasks FOR EACH ROW EXECUTE FUNCTION f()",
+    "DROP FUNCTION orchestrator.found;"
+    " CREATE FUNCTION orchestrator.found(INOUT n int, more int DEFAULT 1) AS $$ ' -- $$",
     "CREATE OR REPLACE FUNCTION orchestrator.enqueue(type text, payload jsonb) RETURNS int AS $$ DROP TABLE x $$",
     "DROP FUNCTION orchestrator.enqueue; CREATE FUNCTION orchestrator.enqueue(type text, payload jsonb,"
     " why text DEFAULT 'it, is', size numeric(3, 2) DEFAULT NULL) RETURNS int AS $$ $$",
@@ -51,6 +57,11 @@ BROKEN = {
     "ALTER TABLE orchestrator.tasks ADD COLUMN deadline timestamptz NOT NULL": "older code leaves the new column",
     "ALTER TABLE orchestrator.types ADD COLUMN a int DEFAULT 1, ADD b int NOT NULL": "older code leaves the new",
     "ALTER TABLE orchestrator.tasks_live ADD CONSTRAINT positive CHECK (id > 0)": "NOT VALID is missing",
+    "ALTER TABLE orchestrator.tasks_live ADD CHECK (id > 0)": "NOT VALID is missing",
+    "DROP TRIGGER tasks_fill ON orchestrator.tasks": "removes what",
+    "DROP INDEX orchestrator.types_queue_idx": "removes what",
+    "DROP FUNCTION orchestrator.found; CREATE FUNCTION orchestrator.found(INOUT n int, OUT m int) AS $$ $$":
+        "older code calls it as",
     "CREATE OR REPLACE FUNCTION orchestrator.enqueue(type text, payload jsonb, why text DEFAULT NULL)"
     " RETURNS int AS $$ $$": "a second function of this name",
     "DROP FUNCTION orchestrator.enqueue; CREATE FUNCTION orchestrator.enqueue(type text, payload jsonb, why text)"
@@ -65,6 +76,9 @@ BROKEN = {
 """Statements that only a contraction may contain, with a part of the message."""
 
 BUSY = {
+    "CREATE INDEX CONCURRENTLY tags_idx ON orchestrator.tasks_dead (tags)": "cannot run in a transaction",
+    "UPDATE orchestrator.tasks SET metadata = NULL": "writes the rows of a large table",
+    "ALTER TABLE orchestrator.attempts ADD UNIQUE (task_id)": "writers of a large table wait",
     "CREATE INDEX tags_idx ON orchestrator.tasks_live USING gin (tags)": "writers of a large table wait",
     "CREATE UNIQUE INDEX IF NOT EXISTS tags_idx ON ONLY orchestrator.attempts (id)": "writers of a large table wait",
     "ALTER TABLE orchestrator.tasks ADD COLUMN tag uuid DEFAULT gen_random_uuid()": "rewrites every",
@@ -85,16 +99,32 @@ def versions(tmp_path: Path) -> Path:
     (tmp_path / "0001_foundation" / "1_tables.sql").write_text(
         "CREATE FUNCTION orchestrator.enqueue(type text,\n    payload jsonb)\nRETURNS int AS $$ $$;\nDROP TABLE x;\n"
         "CREATE FUNCTION orchestrator.counts(day date, OUT n int, OUT share double) RETURNS record LANGUAGE sql;\n"
+        "CREATE FUNCTION orchestrator.found(INOUT n int) LANGUAGE sql AS $$ SELECT 'it''s -- one' $$;\n"
+        "CREATE FUNCTION orchestrator.later(n int DEFAULT 5) RETURNS int LANGUAGE sql;\n"
     )
     return tmp_path
 
 
 def add(versions: Path, *statements: str, module: str = "def upgrade() -> None: ...\n") -> None:
-    """Add the second revision. The rules do not check its downgrade."""
+    """Add the second revision."""
     (versions / "0002_growth").mkdir()
     (versions / "0002_growth.py").write_text(module)
     (versions / "0002_growth" / "1_tables.sql").write_text(";\n".join(statements) + ";\n")
-    (versions / "0002_growth" / "downgrade.sql").write_text("DROP TABLE orchestrator.limits;\n")
+
+
+def test_every_function_of_the_schema_is_read() -> None:
+    """Otherwise the rules would not see how it changes."""
+    functions = {file.stem for file in (freeze.SCHEMA / "functions").glob("*.sql")}
+    known = {name for revision in revisions(VERSIONS) for name in revision.signatures}
+
+    assert functions <= known
+
+
+def test_every_file_is_run() -> None:
+    """The runner takes the files of a module's folder that have a number of one digit."""
+    run = {file for folder in freeze.folders() for file in folder.glob("[0-9]_*.sql")}
+
+    assert set(VERSIONS.rglob("*.sql")) == run
 
 
 @pytest.mark.parametrize("statement", SURVIVED)

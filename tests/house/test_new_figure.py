@@ -1,4 +1,4 @@
-"""A new metric needs an edit in one file, and a new outcome of attempts in two; the rest is derived from them.
+"""A new metric needs an edit in one file, and a new outcome of attempts in three; the rest is derived from them.
 
 The test adds both to a copy of the code. The copy counts, writes and serves them.
 """
@@ -6,7 +6,7 @@ The test adds both to a copy of the code. The copy counts, writes and serves the
 import json
 from pathlib import Path
 
-from tests.house.edited_copy import REVISION, edit_a_copy, run
+from tests.house.edited_copy import NEEDS_IT, REVISION, edit_a_copy, run
 from tests.house.revision_rules import faults
 
 METRIC = {
@@ -70,8 +70,8 @@ print(json.dumps([
 
 
 def test_a_figure_is_added_by_few_edits(database_url: str, tmp_path: Path) -> None:
-    """A metric needs an edit in one file, an outcome in two."""
-    edit_a_copy(tmp_path, METRIC | OUTCOME)
+    """A metric needs an edit in one file, an outcome in three."""
+    edit_a_copy(tmp_path, {**METRIC, **OUTCOME, **NEEDS_IT})
     assert [] == faults(tmp_path / "migrations" / "versions")
 
     served, is_metric_in_reference, rates, columns, is_outcome_in_reference = json.loads(
@@ -83,4 +83,4 @@ def test_a_figure_is_added_by_few_edits(database_url: str, tmp_path: Path) -> No
     assert ["orchestrator.statistics", "orchestrator.statistics_by_hour"] == columns
     assert is_metric_in_reference
     assert is_outcome_in_reference
-    assert (1, 2) == (len(METRIC), len(OUTCOME))
+    assert (1, 3) == (len(METRIC), len({**OUTCOME, **NEEDS_IT}))

@@ -1,4 +1,4 @@
-"""A new option of a task needs edits in six files; the rest is rendered from them.
+"""A new option of a task needs edits in five files; the rest is rendered from them.
 
 The test adds an option and its revision to a copy of the code. The copy enqueues with the option in every way.
 """
@@ -6,7 +6,7 @@ The test adds an option and its revision to a copy of the code. The copy enqueue
 import json
 from pathlib import Path
 
-from tests.house.edited_copy import REVISION, edit_a_copy, run
+from tests.house.edited_copy import NEEDS_IT, REVISION, edit_a_copy, run
 from tests.house.revision_rules import faults
 
 FILES_MAX = 6
@@ -32,11 +32,8 @@ EDITS = {
     ],
     # The column.
     f"{REVISION}/1_tables.sql": [("'2s';\n", "'2s';\nALTER TABLE orchestrator.tasks ADD COLUMN colour text;\n")],
-    f"{REVISION}/downgrade_2_tables.sql": [
-        ("tables.sql.\n", "tables.sql.\nALTER TABLE orchestrator.tasks DROP colour;\n")
-    ],
-    # The code does not run on a database without the column.
-    "orchestrator/schema/compatibility.py": [("NEEDED = 1", "NEEDED = 2")],
+    # The number of the revision.
+    **NEEDS_IT,
     # The column for SQLAlchemy.
     "orchestrator/schema/tables.py": [
         ('    *defaults("tasks"),\n', '    Column("colour", Text),\n    *defaults("tasks"),\n'),
@@ -89,15 +86,15 @@ with psycopg.connect(url, autocommit=True) as connection:
         except psycopg.Error as error:
             refusals.add(error.diag.message_primary.removeprefix("tasks[0]: "))
 app.close()
-migrate.move(url, to="0001")
-migrate.move(url, to="0002")
+migrate.move(url, to="base")
+migrate.move(url, to="head")
 print(json.dumps([colours, sorted(refusals), "| how it is painted |" in python_writers()["using options"]("")]))
 """
 
 
 def test_an_option_is_added_by_few_edits(database_url: str, tmp_path: Path) -> None:
     """Python, SQL, sets and the command line take the new option; column, default, bound and reference row exist. The
-    revision spares older code, and can be undone."""
+    revision spares older code; `base` removes what it made."""
     edit_a_copy(tmp_path, EDITS)
     assert [] == faults(tmp_path / "migrations" / "versions")
 

@@ -10,7 +10,9 @@ from uuid import uuid4
 
 import psycopg
 import pytest
-from alembic.config import main
+from alembic import command as alembic_command
+from alembic.config import Config, main
+from alembic.util import CommandError
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
@@ -24,10 +26,12 @@ from tests.tiers import long
 from tests.worker.processes import ran, surroundings
 
 Ran = subprocess.CompletedProcess[str]
-REVISION = '''"""Made up by a test."""
+HEAD = migrate.head()
+NEXT = f"{int(HEAD) + 1:04}"
+REVISION = f'''"""Made up by a test."""
 
-revision = "{name}"
-down_revision = "0001"
+revision = "{{name}}"
+down_revision = "{HEAD}"
 
 
 def upgrade() -> None: ...
@@ -100,7 +104,7 @@ def test_alembic_makes_the_same_database_as_migrate(database_url: str, empty_dat
     assert everything(database_url) == everything(empty_database_url)
     first, *_, last = output.splitlines()
     assert first.startswith("up to 0001: The foundation")
-    assert "the database was at nothing and is at 0001 now" == last
+    assert f"the database was at nothing and is at {HEAD} now" == last
 
 
 def test_a_second_upgrade_grants_again(database_url: str, connection: psycopg.Connection) -> None:
@@ -112,7 +116,7 @@ def test_a_second_upgrade_grants_again(database_url: str, connection: psycopg.Co
     output = done(alembic("upgrade", "head", url=database_url))
 
     assert before == everything(database_url)
-    assert "the database was at 0001 and is at 0001 now\n" == output
+    assert f"the database was at {HEAD} and is at {HEAD} now\n" == output
 
 
 def test_the_script_it_prints_has_the_grants(database_url: str, empty_database_url: str) -> None:
@@ -130,11 +134,11 @@ def test_alembic_downgrades_and_upgrades_again(database_url: str) -> None:
     before = everything(database_url)
 
     down = done(alembic("downgrade", "base", url=database_url))
-    up = done(alembic("upgrade", "+1", url=database_url))
+    up = done(alembic("upgrade", "head", url=database_url))
 
     assert "down from 0001: The foundation" in down
-    assert "the database was at 0001 and is at nothing now" in down
-    assert "the database was at nothing and is at 0001 now" in up
+    assert f"the database was at {HEAD} and is at nothing now" in down
+    assert f"the database was at nothing and is at {HEAD} now" in up
     assert before == everything(database_url)
 
 
@@ -155,7 +159,7 @@ def test_reading_commands_change_nothing(words: str, empty_database_url: str, da
 
 def test_check_shows_the_revision_of_the_database(database_url: str, empty_database_url: str) -> None:
     """`current`, `history` and `check` answer as usual."""
-    assert "0001 (head)\n" == done(alembic("current", url=database_url))
+    assert f"{HEAD} (head)\n" == done(alembic("current", url=database_url))
     assert "" == done(alembic("current", url=empty_database_url))
     assert "(current)" in done(alembic("history", "--indicate-current", url=database_url))
     assert "No new upgrade operations detected.\n" == done(alembic("check", url=database_url))
@@ -230,20 +234,49 @@ def test_an_ended_session_is_one_sentence(empty_database_url: str, copy: Path) -
 
     assert "division by zero" in output
     assert "terminating connection" in ended
-    assert (None, "0001") == migrate.state(empty_database_url)
+    assert (None, HEAD) == migrate.state(empty_database_url)
 
 
 def test_a_new_revision_gets_the_next_number(copy: Path, database_url: str) -> None:
-    """`alembic revision -m …` needs no database. Both commands then upgrade to it and downgrade."""
+    """`alembic revision -m …` needs no database. Both commands then upgrade to it."""
     ini = ini_beside(copy)
     done(alembic("revision", "-m", "add a thing", ini=ini))
 
-    assert (copy / "versions" / "0002_add_a_thing.py").is_file()
-    migrate.upgrade(database_url)
-    assert ("0002", "0002") == migrate.state(database_url)
-    migrate.move(database_url, to="0001")
+    assert (copy / "versions" / f"{NEXT}_add_a_thing.py").is_file()
     output = done(alembic("upgrade", "head", ini=ini, url=database_url))
-    assert ["up to 0002: add a thing", "the database was at 0001 and is at 0002 now"] == output.splitlines()
+    assert [
+        f"up to {NEXT}: add a thing", f"the database was at {HEAD} and is at {NEXT} now"
+    ] == output.splitlines()  # fmt: skip
+    migrate.move(database_url, to="base")
+    migrate.upgrade(database_url)
+    assert (NEXT, NEXT) == migrate.state(database_url)
+
+
+def test_a_revision_is_not_undone(copy: Path, database_url: str) -> None:
+    """Both commands refuse it in the same sentence. A downgrade to `base` removes everything, whatever the revision."""
+    ini = ini_beside(copy)
+    done(alembic("revision", "-m", "add a thing", ini=ini))
+    migrate.upgrade(database_url)
+    before = everything(database_url)
+    sentence = (
+        f"a revision is not undone, so the database does not go down to {HEAD}: code of the previous release"
+    )
+
+    with pytest.raises(SchemaError, match=sentence):
+        migrate.move(database_url, to=HEAD)
+    with pytest.raises(SchemaError, match=sentence):
+        migrate.downgrade(database_url, to=HEAD)
+    # In this process, where `copy` counts as ours.
+    config = Config(ini)
+    config.set_main_option("sqlalchemy.url", database_url.replace("%", "%%"))
+    with pytest.raises(CommandError, match=sentence):
+        alembic_command.downgrade(config, "-1")
+
+    assert (NEXT, NEXT) == migrate.state(database_url)
+    assert before == everything(database_url)
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        connection.execute(done(alembic("downgrade", f"{NEXT}:base", "--sql", ini=ini)).encode())
+    assert (None, NEXT) == migrate.state(database_url)
 
 
 def test_a_revision_keeps_to_the_numbers(copy: Path, database_url: str) -> None:
@@ -253,25 +286,23 @@ def test_a_revision_keeps_to_the_numbers(copy: Path, database_url: str) -> None:
     output = refusal(alembic("revision", "-m", "x", "--rev-id", "ab12", ini=ini))
     done(alembic("revision", "--autogenerate", "-m", "look", ini=ini, url=database_url))
 
-    assert "a revision's id is its number: the next is 0002" in output
-    assert (copy / "versions" / "0002_look.py").is_file()
+    assert f"a revision's id is its number: the next is {NEXT}" in output
+    assert (copy / "versions" / f"{NEXT}_look.py").is_file()
 
 
 def test_an_id_that_is_no_number_has_its_place_in_the_chain(copy: Path, database_url: str) -> None:
-    """For a revision that was made elsewhere, with Alembic's own ids: `migrate` upgrades to it and downgrades, and a
-    worker starts."""
+    """For a revision that was made elsewhere, with Alembic's own ids: `migrate` upgrades to it, and a worker
+    starts."""
     (copy / "versions" / "ab12cd34ef56_made_up.py").write_text(REVISION.format(name="ab12cd34ef56"))
 
-    assert migrate.is_behind("0001")
+    assert migrate.is_behind(HEAD)
     migrate.move(database_url, to="head")
 
     assert ("ab12cd34ef56", "ab12cd34ef56") == migrate.state(database_url)
     assert not migrate.is_behind("ab12cd34ef56")
-    assert migrate.goes_down("ab12cd34ef56", "0001")
+    assert migrate.goes_down("ab12cd34ef56", "base")
     with psycopg.connect(database_url, autocommit=True) as connection:
         compatibility.require(connection)
-    migrate.move(database_url, to="0001")
-    assert "0001" == migrate.state(database_url)[0]
 
 
 def test_a_revision_of_a_newer_version_is_left_alone(
@@ -288,7 +319,7 @@ def test_a_revision_of_a_newer_version_is_left_alone(
 
 def test_a_stamp_runs_nothing(empty_database_url: str) -> None:
     """`alembic stamp` writes only the revision, and no grants."""
-    assert "is at 0001 now" in done(alembic("stamp", "head", url=empty_database_url))
+    assert f"is at {HEAD} now" in done(alembic("stamp", "head", url=empty_database_url))
 
     with psycopg.connect(empty_database_url) as connection:
         assert None is one(connection, "SELECT to_regclass('orchestrator.tasks')")

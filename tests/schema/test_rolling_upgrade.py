@@ -17,7 +17,7 @@ import pytest
 
 from orchestrator.errors import SchemaError
 from orchestrator.schema import compatibility, migrate
-from tests.house.edited_copy import edit_a_copy
+from tests.house.edited_copy import NOW, edit_a_copy
 from tests.house.edited_copy import run as run_in_copy
 from tests.house.revision_rules import faults
 from tests.house.test_new_option import EDITS
@@ -30,17 +30,14 @@ SHOP = "tests.worker.tasks:app"
 ENOUGH = 200
 MODULE = '''"""Made up by a test."""
 
-from pathlib import Path
-
-from alembic import op
+from orchestrator.schema import revision_files
 
 revision = "{number:04}"
 down_revision = "{before:04}"
 
 
 def upgrade() -> None:
-    for file in sorted(Path(__file__).with_suffix("").glob("[0-9]_*.sql")):
-        op.get_bind().exec_driver_sql(file.read_text().replace("%", "%%"))
+    revision_files.upgrade(__file__)
 '''
 EXPANSION = """
 SET LOCAL lock_timeout = '2s';
@@ -60,7 +57,7 @@ $$;
 """
 CONTRACTION = """
 SET LOCAL lock_timeout = '2s';
-UPDATE orchestrator.settings SET oldest_code = 2;
+UPDATE orchestrator.settings SET oldest_code = {oldest_code};
 ALTER TABLE orchestrator.workers DROP COLUMN region;
 """
 FULL = 200_000
@@ -203,15 +200,15 @@ def test_code_that_is_too_old_does_not_start_after_a_contraction(
     """It starts on the expansion. After the contraction an error says what to do."""
     bring(EXPANSION)
     expanded = run("worker", SHOP, "--until-empty", url=database_url)
-    bring(CONTRACTION)
+    bring(CONTRACTION.format(oldest_code=NOW + 1))
     task_id = put(connection)
 
     contracted = run("worker", SHOP, "--until-empty", url=database_url)
 
     assert (0, 1) == (expanded.returncode, contracted.returncode), expanded.stderr
     assert (
-        "error: the database's schema is at revision 0003 and bears code made for 0002 or newer; "
-        "this version was made for 0001. Install a newer pg-orchestrator\n"
+        f"error: the database's schema is at revision {NOW + 2:04} and bears code made for {NOW + 1:04} or newer; "
+        f"this version was made for {NOW:04}. Install a newer pg-orchestrator\n"
     ) == contracted.stderr
     assert "pending" == one(connection, "SELECT status FROM orchestrator.tasks WHERE id = %s", [task_id])
 
@@ -220,10 +217,11 @@ def test_code_of_tomorrow_does_not_start_on_the_schema_of_today(
     connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The schema is migrated first, then the workers are replaced."""
-    monkeypatch.setattr(compatibility, "NEEDED", 2)
+    monkeypatch.setattr(compatibility, "NEEDED", NOW + 1)
 
     with pytest.raises(
-        SchemaError, match=r"is at revision 0001; this version needs 0002\. Run `orchestrator migrate`"
+        SchemaError,
+        match=rf"is at revision {NOW:04}; this version needs {NOW + 1:04}\. Run `orchestrator migrate`",
     ):
         compatibility.require(connection)
 
@@ -237,9 +235,9 @@ def test_a_revision_that_cannot_have_its_lock_changes_nothing(
         long.execute("TABLE orchestrator.tasks")
         with pytest.raises(SchemaError, match=r"nothing was changed.*run it again"):
             bring(EXPANSION.replace("'2s'", "'100ms'"))
-        assert "0001" == migrate.state(database_url)[0]
+        assert f"{NOW:04}" == migrate.state(database_url)[0]
         assert None is one(connection, "SELECT to_regclass('orchestrator.limits')")
 
     migrate.upgrade(database_url)
 
-    assert "0002" == migrate.state(database_url)[0]
+    assert f"{NOW + 1:04}" == migrate.state(database_url)[0]

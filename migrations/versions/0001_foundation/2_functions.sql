@@ -1,4 +1,4 @@
--- The functions, frozen.
+-- `make render` writes this file: the functions.
 
 -- They call each other, so their bodies are checked when they are first run.
 SET LOCAL check_function_bodies = off;

@@ -1,4 +1,4 @@
--- The views, frozen.
+-- `make render` writes this file: the views.
 
 -- views/day_leaves.sql
 -- The leaves of tasks_done, one for each UTC day: the table that holds the tasks finished on that day.

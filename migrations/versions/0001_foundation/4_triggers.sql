@@ -1,4 +1,4 @@
--- The triggers, frozen.
+-- `make render` writes this file: the triggers.
 
 -- triggers/queues_guard.sql
 -- Writes are rare: workers at their start, and operators.
