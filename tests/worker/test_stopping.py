@@ -242,8 +242,10 @@ def test_outcomes_that_could_not_be_written_are_logged(
 
 def test_a_worker_that_fails_loses_nothing(make_app: MakeApp, connection: psycopg.Connection) -> None:
     """Its row does not say that it stopped cleanly, so its tasks are taken back."""
-    # Time enough for a busy machine: a worker that could not beat for so long gives up its task for that reason.
-    app = make_app(poll_seconds=0.1, heartbeat_seconds=0.1, dead_after_seconds=6)
+    # A worker that could not beat for so long would give up its task for that reason.
+    app = make_app(
+        poll_seconds=0.1, heartbeat_seconds=0.1, dead_after_seconds=PATIENCE_SECONDS, term_seconds=2
+    )
     broken, whole = (
         "ALTER TABLE orchestrator.queues RENAME TO q",
         "ALTER TABLE orchestrator.q RENAME TO queues",
@@ -269,6 +271,7 @@ def test_a_worker_that_fails_loses_nothing(make_app: MakeApp, connection: psycop
 
     task_id = asyncio.run(main())
     assert "running" == status(connection, task_id)
+    connection.execute("UPDATE orchestrator.workers SET dead_after = interval '1 ms'")
     run_until_empty(app)
 
     row = task(connection, task_id)
