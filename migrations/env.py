@@ -95,7 +95,9 @@ def bring(connection: Connection, *passing: Any) -> None:
     if any(step.is_stamp for step in steps):
         return
     if (now := migrate.current(connection)) is None:
-        connection.exec_driver_sql(migrate.removal().replace("%", "%%"))
+        # Without a step there was no schema of ours: what has the names of our tables is another's.
+        sql = migrate.removal() if steps else migrate.removal_of_the_frame()
+        connection.exec_driver_sql(sql.replace("%", "%%"))
     elif not all(step.is_upgrade for step in steps):
         raise migrate.no_way_back(now)
     elif now == migrate.head():
@@ -103,11 +105,11 @@ def bring(connection: Connection, *passing: Any) -> None:
 
 
 def write_script() -> None:
-    reached: list[set[str] | None] = []
+    steps: list[tuple[MigrationInfo, set[str]]] = []
     configure(
         url=NO_SERVER,
         literal_binds=True,
-        on_version_apply=lambda *, step, heads, **_: reached.append(None if step.is_stamp else set(heads)),
+        on_version_apply=lambda *, step, heads, **_: steps.append((step, set(heads))),
     )
     with context.begin_transaction():
         context.execute(engine.SAFE_PATH.decode())
@@ -116,11 +118,15 @@ def write_script() -> None:
             f"DO $$ BEGIN IF to_regnamespace('{SCHEMA}') IS NULL THEN CREATE SCHEMA {SCHEMA}; END IF; END $$"
         )
         context.run_migrations()
-        match reached[-1:]:
-            case [set() as heads] if not heads:
-                context.get_context().impl.static_output(migrate.removal())
-            case [set() as heads] if migrate.head() in heads:
-                context.get_context().impl.static_output(migrate.grants())
+        if not steps or any(step.is_stamp for step, _ in steps):
+            return
+        _, heads = steps[-1]
+        if not heads:
+            context.get_context().impl.static_output(migrate.removal())
+        elif not all(step.is_upgrade for step, _ in steps):
+            raise CommandError(str(migrate.no_way_back(*heads)))
+        elif migrate.head() in heads:
+            context.get_context().impl.static_output(migrate.grants())
 
 
 def configure(**how: Any) -> None:

@@ -69,9 +69,9 @@ def rendered(old: Objects, new: Objects) -> dict[str, str | None]:
     """Return the files that turn the old objects into the new; None: the file is not needed."""
     names = list(changed(old, new))
     dropped = [name for name in names if must_drop(old.get(name), new.get(name))]
-    users = users_of(dropped, new) - set(names)
+    users = users_of(dropped, old)
     # What uses another object is dropped before it: views (a later one may use an earlier one), triggers, functions.
-    drops = [drop(old[name]) for name in sorted([*dropped, *users], reverse=True)]
+    drops = [drop(old[name]) for name in sorted({*dropped, *users}, reverse=True)]
     files: dict[str, str | None] = {
         DROPS: "\n".join([HEADER.format("what is gone, or cannot be replaced"), PATIENT, "".join(drops)])
         if drops
@@ -80,7 +80,7 @@ def rendered(old: Objects, new: Objects) -> dict[str, str | None]:
     for kind, (file, header) in CREATES.items():
         entries = [
             f"-- {name}.sql\n{new.get(name, GONE)}"
-            for name in sorted([*names, *users])
+            for name in sorted({*names, *users})
             if name.startswith(f"{kind}/")
         ]
         files[file] = "\n".join([header, *entries]) if entries else None
@@ -113,6 +113,14 @@ def copies(of: list[Path]) -> Objects:
     return {name: text for name, text in found.items() if text != GONE}
 
 
+def ever(kind: str) -> set[str]:
+    """Return the names of all objects of a kind that a revision has made, also of those that another has dropped."""
+    file, _ = CREATES[kind]
+    paths = [folder / file for folder in folders() if (folder / file).exists()]
+    marked = {name for path in paths for name in MARKER.findall(path.read_text(encoding="utf-8"))}
+    return {Path(name).name for name in {*marked, *objects()} if name.startswith(f"{kind}/")}
+
+
 def changed(old: Objects, new: Objects) -> Iterator[str]:
     """Yield the names of the objects that differ."""
     return (name for name in sorted({*old, *new}) if old.get(name) != new.get(name))
@@ -124,15 +132,15 @@ def must_drop(old: str | None, new: str | None) -> bool:
 
 
 def users_of(dropped: list[str], objects: Objects) -> set[str]:
-    """Return the views that name one of the dropped functions or views, and the views that name these."""
-    views = {name: text for name, text in objects.items() if name.startswith("views/")}
+    """Return the views and triggers that name one of the dropped objects, and the views that name these."""
+    users = {name: text for name, text in objects.items() if name.startswith(("views/", "triggers/"))}
     found: set[str] = set()
-    # Ends: each round finds another view.
+    # Ends: each round finds another one.
     while more := {
-        view
-        for view, text in views.items()
+        user
+        for user, text in users.items()
         for name in {*dropped, *found}
-        if view not in {*dropped, *found} and re.search(rf"\borchestrator\.{Path(name).name}\b", text)
+        if user not in {*dropped, *found} and re.search(rf"\borchestrator\.{Path(name).name}\b", text)
     }:
         found |= more
     return found
@@ -168,7 +176,9 @@ def released() -> dict[str, str]:
 
 def checksums() -> dict[str, str]:
     """Return the checksum of each revision's files as they are now."""
-    paths = [path for folder in folders() for path in (folder.with_suffix(".py"), *sorted(folder.glob("*")))]
+    paths = [
+        path for folder in folders() for path in (folder.with_suffix(".py"), *sorted(folder.glob("*.sql")))
+    ]
     return {
         path.relative_to(VERSIONS).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in paths

@@ -15,6 +15,7 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from alembic.util import CommandError
 from psycopg.errors import (
+    AmbiguousFunction,
     DependentObjectsStillExist,
     InsufficientPrivilege,
     LockNotAvailable,
@@ -24,6 +25,7 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
 from orchestrator.errors import SchemaError
+from orchestrator.postgres import statement
 from orchestrator.schema import engine
 
 SCHEMA = "orchestrator"
@@ -87,7 +89,12 @@ def grants() -> str:
 
 def removal() -> str:
     """Return the SQL that removes everything that migrating made, at the end of a downgrade to `base`."""
-    return read("remove.sql")
+    return f"{statement.load(__file__, 'remove.sql', 'objects').decode()}\n\n{removal_of_the_frame()}"
+
+
+def removal_of_the_frame() -> str:
+    """Return the SQL that removes the version table, the schema and the roles, as far as nobody else uses them."""
+    return statement.load(__file__, "remove.sql", "frame").decode()
 
 
 def read(file: str) -> str:
@@ -152,6 +159,11 @@ def refused(error: DBAPIError) -> str:
             return (
                 "the migration did not get its locks in time, because a transaction uses these tables; nothing was "
                 "changed. End the long ones (pg_stat_activity, xact_start), or run it again"
+            )
+        case AmbiguousFunction():
+            return (
+                f"the schema orchestrator has another function with the name of one of ours ({message}); "
+                "drop it first. Nothing was changed"
             )
         case DependentObjectsStillExist():
             # Its DETAIL names objects, and no row.

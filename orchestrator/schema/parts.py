@@ -4,9 +4,9 @@
 """
 
 from collections.abc import Callable
-from pathlib import Path
 
 from orchestrator.postgres import statement
+from orchestrator.schema import freeze
 from orchestrator.schema.option_parts import OPTION_PARTS, listed
 from orchestrator.schema.tables import metadata
 from orchestrator.task.columns import KEPT, ONLY_OF_FEATURES
@@ -54,9 +54,8 @@ def our_tables(_of: str) -> list[str]:
 
 
 def ours(kind: str) -> Callable[[str], list[str]]:
-    """The objects that have a file in schema/."""
-    names = sorted(file.stem for file in (Path(__file__).parent / kind).glob("*.sql"))
-    return lambda _of: listed(f"orchestrator.{name}" for name in names)
+    """The objects of every revision."""
+    return lambda _of: listed(f"orchestrator.{name}" for name in sorted(freeze.ever(kind)))
 
 
 def step(name: str) -> Callable[[str], list[str]]:

@@ -1,6 +1,9 @@
 -- Remove everything that migrating made, the tasks with it: views, tables, functions, the version table, the schema, and
 -- the roles. A NOTICE names what is kept and why: a schema that another role made or that holds other objects, and a role
 -- used elsewhere. Runs at the end of a downgrade to `base`, in its transaction.
+
+-- name: objects
+-- The views, tables, sequences and functions of every revision. The migrating role may be at an older one.
 DROP VIEW IF EXISTS
     -- generated: our views
     orchestrator.day_leaves, orchestrator.dead_letters, orchestrator.failures, orchestrator.installation,
@@ -40,6 +43,9 @@ DROP FUNCTION IF EXISTS
     orchestrator.worker_command
     -- end
 ;
+
+-- name: frame
+-- The version table, the schema and the roles.
 DROP TABLE orchestrator.alembic_version;
 
 DO $$

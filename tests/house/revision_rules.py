@@ -27,11 +27,12 @@ FUNCTION = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 DROPPED = re.compile(
-    r"DROP\s+(?P<kind>FUNCTION|VIEW|TRIGGER)\s+(?:orchestrator\.)?(?P<name>\w+)(?:\s+ON\s+\S+)?$",
+    r"DROP\s+(?P<kind>FUNCTION|VIEW|TRIGGER)\s+(?:orchestrator\.)?(?P<name>\w+)(?:\s+ON\s+(?P<table>\S+))?$",
     re.IGNORECASE,
 )
 CREATED = re.compile(
-    r"CREATE\s+(?:OR\s+REPLACE\s+)?(?P<kind>FUNCTION|VIEW|TRIGGER)\s+(?:orchestrator\.)?(?P<name>\w+)",
+    r"CREATE\s+(?:OR\s+REPLACE\s+)?(?P<kind>FUNCTION|VIEW|TRIGGER)\s+(?:orchestrator\.)?(?P<name>\w+)"
+    r"(?:.*?\sON\s+(?P<table>orchestrator\.\w+)\s+(?:FROM|NOT|DEFERRABLE|INITIALLY|REFERENCING|FOR|WHEN|EXECUTE)\b)?",
     re.IGNORECASE,
 )
 DEFAULT = re.compile(r"\s*(?:\bDEFAULT\b|=).*", re.IGNORECASE | re.DOTALL)
@@ -136,7 +137,14 @@ class Revision:
     @property
     def replaced(self) -> set[tuple[str, str]]:
         """What it drops and creates again, because CREATE OR REPLACE cannot change it."""
-        return self.dropped & {named(found) for one in self.statements if (found := CREATED.match(one))}
+        found: set[tuple[str, str]] = set()
+        # The last statement counts.
+        for one in self.statements:
+            if dropped := DROPPED.match(one):
+                found.discard(named(dropped))
+            elif (created := CREATED.match(one)) and named(created) in self.dropped:
+                found.add(named(created))
+        return found
 
     @property
     def contracts_to(self) -> int | None:
@@ -145,7 +153,7 @@ class Revision:
 
 
 def revisions(versions: Path) -> list[Revision]:
-    """Read every revision: its module, and the SQL in the folder of the same name, without the downgrade."""
+    """Read every revision: its module, and the SQL in the folder of the same name."""
     found = []
     for module in sorted(versions.glob("[0-9]*.py")):
         files = sorted(versions.glob(f"{module.stem}/[0-9]_*.sql"))
@@ -275,7 +283,8 @@ def added_columns(statement: str) -> list[str]:
 
 
 def named(found: re.Match[str]) -> tuple[str, str]:
-    return found["kind"].upper(), found["name"]
+    """Return its kind and name, and the table of a trigger."""
+    return found["kind"].upper(), found["name"] + (f" ON {found['table']}" if found["table"] else "")
 
 
 def short(statement: str) -> str:

@@ -180,6 +180,29 @@ def test_what_can_be_replaced_is_not_dropped(tree: Path, old: str, new: str) -> 
     assert {"1_tables.sql", "2_functions.sql"} == revision(tree, "0003_then").keys()
 
 
+def test_what_changes_with_its_function_is_dropped_first(tree: Path) -> None:
+    """A view with the function that it calls, and a trigger with its own."""
+    edit(tree, "views/one.sql", "1 AS n", "orchestrator.hello('x') AS n")
+    (tree / "functions" / "look.sql").write_text(FUNCTION.replace(".hello(name text)", ".look()"))
+    second(tree)
+    freeze.release()
+    edit(tree, "functions/hello.sql", "(name text)", "(name text, how text DEFAULT NULL)")
+    edit(tree, "views/one.sql", "hello('x')", "hello('x', 'y')")
+    (tree / "functions" / "look.sql").rename(tree / "functions" / "watch.sql")
+    edit(tree, "functions/watch.sql", ".look(", ".watch(")
+    edit(tree, "triggers/tasks_look.sql", "orchestrator.look()", "orchestrator.watch()")
+
+    files = revision(tree, "0003_then")
+
+    assert files["0_drops.sql"].endswith(
+        "DROP VIEW orchestrator.one;\nDROP TRIGGER tasks_look ON orchestrator.tasks;\n"
+        "DROP FUNCTION orchestrator.look;\nDROP FUNCTION orchestrator.hello;\n"
+    )
+    assert "-- views/one.sql" in files["3_views.sql"]
+    assert "-- triggers/tasks_look.sql" in files["4_triggers.sql"]
+    assert {"hello", "look", "watch"} == freeze.ever("functions")
+
+
 def test_new_and_removed_objects(tree: Path) -> None:
     """The upgrade drops what is gone, and the next revision knows what is there."""
     (tree / "functions" / "hello.sql").rename(tree / "functions" / "greet.sql")

@@ -59,6 +59,9 @@ BROKEN = {
     "ALTER TABLE orchestrator.tasks_live ADD CONSTRAINT positive CHECK (id > 0)": "NOT VALID is missing",
     "ALTER TABLE orchestrator.tasks_live ADD CHECK (id > 0)": "NOT VALID is missing",
     "DROP TRIGGER tasks_fill ON orchestrator.tasks": "removes what",
+    "DROP TRIGGER tasks_fill ON orchestrator.tasks;"
+    " CREATE TRIGGER tasks_fill BEFORE INSERT ON orchestrator.types FOR EACH ROW EXECUTE FUNCTION f()": "removes what",
+    "CREATE OR REPLACE VIEW orchestrator.leader AS SELECT 1; DROP VIEW orchestrator.leader": "removes what",
     "DROP INDEX orchestrator.types_queue_idx": "removes what",
     "DROP FUNCTION orchestrator.found; CREATE FUNCTION orchestrator.found(INOUT n int, OUT m int) AS $$ $$":
         "older code calls it as",

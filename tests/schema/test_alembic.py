@@ -272,6 +272,9 @@ def test_a_revision_is_not_undone(copy: Path, database_url: str) -> None:
     with pytest.raises(CommandError, match=sentence):
         alembic_command.downgrade(config, "-1")
 
+    with pytest.raises(CommandError, match=sentence):
+        alembic_command.downgrade(config, f"{NEXT}:{HEAD}", sql=True)
+
     assert (NEXT, NEXT) == migrate.state(database_url)
     assert before == everything(database_url)
     with psycopg.connect(database_url, autocommit=True) as connection:
@@ -323,6 +326,19 @@ def test_a_stamp_runs_nothing(empty_database_url: str) -> None:
 
     with psycopg.connect(empty_database_url) as connection:
         assert None is one(connection, "SELECT to_regclass('orchestrator.tasks')")
+
+
+def test_without_a_step_nothing_is_removed(empty_database_url: str) -> None:
+    """A database that was never migrated, with another's schema of our name: it keeps its tables."""
+    with psycopg.connect(empty_database_url, autocommit=True) as connection:
+        connection.execute("CREATE SCHEMA orchestrator")
+        connection.execute("CREATE TABLE orchestrator.workers AS SELECT 1 AS n")
+
+        migrate.move(empty_database_url, to="base")
+        done(alembic("stamp", "base", url=empty_database_url))
+        done(alembic("stamp", "base", url=empty_database_url))
+
+        assert 1 == one(connection, "SELECT n FROM orchestrator.workers")
 
 
 def test_a_program_may_bring_its_connection(empty_database_url: str, database_url: str) -> None:

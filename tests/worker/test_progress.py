@@ -17,6 +17,7 @@ from tests.worker.running import (
     recorded,
     run_until_empty,
     status,
+    statuses,
     task,
     until,
     value,
@@ -198,6 +199,31 @@ async def test_a_value_that_met_a_lock_is_written_after_it(
             await until(lambda: skipped, "the row is skipped")
         await until(lambda: shown(connection, handle.id) == "begun", "it is shown")
         release.set()
+
+
+def test_values_that_cannot_be_written_do_not_gather(
+    app: Orchestrator, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The connection for progress alone is refused, for example by a limit. Ended attempts leave no value behind."""
+    sizes: list[int] = []
+
+    async def refused(_connection: Any, reports: Any) -> list[Any]:
+        sizes.append(len(reports))
+        raise psycopg.errors.TooManyConnections
+
+    monkeypatch.setattr(finish, "report", refused)
+
+    @app.task(name="work")
+    async def work(context: Context) -> None:
+        context.progress("begun")
+
+    work.enqueue_many([{}] * 40)
+    with recorded(events.ConnectionLost):
+        run_until_empty(app, concurrency=4)
+
+    assert {"completed": 40} == statuses(connection)
+    assert sizes
+    assert max(sizes) <= 4
 
 
 async def test_a_report_waits_for_no_database(
