@@ -216,6 +216,7 @@ def test_an_embedded_url_works_wherever_a_url_does(embedded_url: str) -> None:
     assert '"event": "task completed"' in worked.stderr
 
 
+@pytest.mark.long
 def test_the_parent_and_its_children_share_an_embedded_server(embedded_url: str, tmp_path: Path) -> None:
     """The parent uses it, so it stays while there is no child, and ends with the parent."""
     pidfile = Path(embedded_url.removeprefix("embedded:")) / "cluster" / "postmaster.pid"

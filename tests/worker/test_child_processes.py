@@ -17,6 +17,7 @@ from orchestrator import Orchestrator, events
 from orchestrator.errors import RegistryError
 from orchestrator.execute import child, children
 from tests.patience import PATIENCE_SECONDS, eventually
+from tests.tiers import long
 from tests.worker import processing, running
 from tests.worker.processes import worker
 from tests.worker.running import attempts, recorded, status, task, until, value
@@ -195,7 +196,7 @@ async def test_a_child_killed_from_outside_is_reported(
     assert "was killed by signal 9 (SIGKILL)" in task(connection, task_id).error["message"]
 
 
-@pytest.mark.parametrize("hold", [False, True], ids=["in Python", "in C, with the interpreter's lock"])
+@pytest.mark.parametrize("hold", [long(False), True], ids=["in Python", "in C, with the interpreter's lock"])
 def test_the_timeout_kills(
     database_url: str, connection: psycopg.Connection, tmp_path: Path, hold: bool
 ) -> None:

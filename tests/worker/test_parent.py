@@ -183,6 +183,7 @@ def test_a_second_signal_hurries_all_of_them(
     assert [("pending", 0)] * 2 == [(status(connection, i), task(connection, i).attempt) for i in ids]
 
 
+@pytest.mark.long
 def test_a_signal_to_the_whole_service_counts_once(
     database_url: str, connection: psycopg.Connection, tmp_path: Path
 ) -> None:
