@@ -96,7 +96,7 @@ def bring(connection: Connection, *passing: Any) -> None:
         return
     if (now := migrate.current(connection)) is None:
         # Without a step there was no schema of ours: what has the names of our tables is another's.
-        sql = migrate.removal() if steps else migrate.removal_of_the_frame()
+        sql = migrate.removal() if steps else migrate.schema_removal()
         connection.exec_driver_sql(sql.replace("%", "%%"))
     elif not all(step.is_upgrade for step in steps):
         raise migrate.no_way_back(now)

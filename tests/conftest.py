@@ -107,7 +107,7 @@ def administrator(server_url: str) -> Iterator[psycopg.Connection]:
 
 
 class Template(NamedTuple):
-    """A migrated database, to be cloned; nobody can connect to it."""
+    """A migrated database that tests clone. Nobody can connect to it."""
 
     name: str
     # Makes a clone the home of its tasks, without a session in it (5 ms of CPU). None before PostgreSQL 18: on 17,

@@ -70,7 +70,7 @@ def rendered(old: Objects, new: Objects) -> dict[str, str | None]:
     names = list(changed(old, new))
     dropped = [name for name in names if must_drop(old.get(name), new.get(name))]
     users = users_of(dropped, old)
-    # What uses another object is dropped before it: views (a later one may use an earlier one), triggers, functions.
+    # Drop the user of an object before the object: views, triggers, functions. A later view may use an earlier one.
     drops = [drop(old[name]) for name in sorted({*dropped, *users}, reverse=True)]
     files: dict[str, str | None] = {
         DROPS: "\n".join([HEADER.format("what is gone, or cannot be replaced"), PATIENT, "".join(drops)])

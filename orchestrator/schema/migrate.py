@@ -89,12 +89,12 @@ def grants() -> str:
 
 def removal() -> str:
     """Return the SQL that removes everything that migrating made, at the end of a downgrade to `base`."""
-    return f"{statement.load(__file__, 'remove.sql', 'objects').decode()}\n\n{removal_of_the_frame()}"
+    return f"{statement.load(__file__, 'remove.sql', 'objects').decode()}\n\n{schema_removal()}"
 
 
-def removal_of_the_frame() -> str:
-    """Return the SQL that removes the version table, the schema and the roles, as far as nobody else uses them."""
-    return statement.load(__file__, "remove.sql", "frame").decode()
+def schema_removal() -> str:
+    """Return the SQL that removes the version table, the schema and the roles. It keeps what others use."""
+    return statement.load(__file__, "remove.sql", "schema").decode()
 
 
 def read(file: str) -> str:

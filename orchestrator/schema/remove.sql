@@ -4,6 +4,8 @@
 
 -- name: objects
 -- The views, tables, sequences and functions of every revision. The migrating role may be at an older one.
+-- All later statements of other sessions would wait behind a long wait for a lock.
+SET LOCAL lock_timeout = '5s';
 DROP VIEW IF EXISTS
     -- generated: our views
     orchestrator.day_leaves, orchestrator.dead_letters, orchestrator.failures, orchestrator.installation,
@@ -44,7 +46,7 @@ DROP FUNCTION IF EXISTS
     -- end
 ;
 
--- name: frame
+-- name: schema
 -- The version table, the schema and the roles.
 DROP TABLE orchestrator.alembic_version;
 

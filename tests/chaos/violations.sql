@@ -139,7 +139,7 @@ UPDATE chaos.trail SET new_attempt = 31 WHERE task_id = :note AND new_status = '
 -- I10: a task with attempts left becomes a dead letter
 UPDATE orchestrator.attempts SET outcome = 'failed' WHERE outcome = 'discarded';
 
--- I10: a task becomes a dead letter for losses that nobody suffered
+-- I10: a task becomes a dead letter for losses that did not happen
 UPDATE chaos.trail
 SET losses = 5, error_class = 'WorkerLost'
 WHERE op = 'I' AND new_status = 'dead_letter' AND task_id = :discard;

@@ -14,7 +14,6 @@ from typing import Self
 
 from tests.house.parsing import parsed
 
-VERSIONS = Path(__file__).parents[2] / "migrations" / "versions"
 FOUNDATION = "0001"
 
 COMMENT = re.compile(r"/\*.*?\*/|--[^\n]*", re.DOTALL)

@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 
 from orchestrator.schema import freeze
-from tests.house.revision_rules import VERSIONS, faults, revisions
+from tests.house.revision_rules import faults, revisions
 
 
 def test_old_code_survives_every_revision() -> None:
     """First a revision adds. A later, declared contraction removes, when no worker runs the old code any more."""
-    assert [] == faults(VERSIONS)
+    assert [] == faults(freeze.VERSIONS)
 
 
 SURVIVED = [
@@ -118,7 +118,7 @@ def add(versions: Path, *statements: str, module: str = "def upgrade() -> None: 
 def test_every_function_of_the_schema_is_read() -> None:
     """Otherwise the rules would not see how it changes."""
     functions = {file.stem for file in (freeze.SCHEMA / "functions").glob("*.sql")}
-    known = {name for revision in revisions(VERSIONS) for name in revision.signatures}
+    known = {name for revision in revisions(freeze.VERSIONS) for name in revision.signatures}
 
     assert functions <= known
 
@@ -127,7 +127,7 @@ def test_every_file_is_run() -> None:
     """The runner takes the files of a module's folder that have a number of one digit."""
     run = {file for folder in freeze.folders() for file in folder.glob("[0-9]_*.sql")}
 
-    assert set(VERSIONS.rglob("*.sql")) == run
+    assert set(freeze.VERSIONS.rglob("*.sql")) == run
 
 
 @pytest.mark.parametrize("statement", SURVIVED)

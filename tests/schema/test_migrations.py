@@ -73,6 +73,19 @@ def test_a_downgrade_takes_everything_away_and_an_upgrade_brings_it_back(
     assert before == everything(connection)
 
 
+def test_a_downgrade_does_not_wait_long_for_its_locks(
+    connection: psycopg.Connection, database_url: str
+) -> None:
+    """Otherwise all statements of workers and producers would wait behind it, for as long as another's transaction."""
+    before = everything(connection)
+    with psycopg.connect(database_url) as long:
+        long.execute("TABLE orchestrator.tasks")
+        with pytest.raises(SchemaError, match=r"nothing was changed.*run it again"):
+            migrate.downgrade(database_url, to="base")
+
+    assert before == everything(connection)
+
+
 @pytest.fixture
 def lonely(server_url: str) -> Iterator[str]:
     """A migrated database on a server of its own, where no other database uses the roles."""
