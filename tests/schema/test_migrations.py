@@ -73,6 +73,21 @@ def test_a_downgrade_takes_everything_away_and_an_upgrade_brings_it_back(
     assert before == everything(connection)
 
 
+def test_a_downgrade_names_a_function_that_it_cannot_tell_from_ours(
+    connection: psycopg.Connection, database_url: str
+) -> None:
+    """Somebody made another function with the name of one of ours, in our schema."""
+    connection.execute("CREATE FUNCTION orchestrator.clock(n int) RETURNS int LANGUAGE sql AS 'SELECT n'")
+    before = everything(connection)
+
+    with pytest.raises(
+        SchemaError, match=r"another function with the name of one of ours .*clock.*drop it first"
+    ):
+        migrate.downgrade(database_url, to="base")
+
+    assert before == everything(connection)
+
+
 def test_a_downgrade_does_not_wait_long_for_its_locks(
     connection: psycopg.Connection, database_url: str
 ) -> None:
