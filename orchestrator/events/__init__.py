@@ -56,7 +56,7 @@ from orchestrator.events.workers import ListenDeaf as ListenDeaf
 from orchestrator.events.workers import LoopBlocked as LoopBlocked
 from orchestrator.events.workers import LoopFree as LoopFree
 from orchestrator.events.workers import MetricsServed as MetricsServed
-from orchestrator.events.workers import ProcessGivenUp as ProcessGivenUp
+from orchestrator.events.workers import ProcessAborted as ProcessAborted
 from orchestrator.events.workers import QueuesPaused as QueuesPaused
 from orchestrator.events.workers import ServerAwaited as ServerAwaited
 from orchestrator.events.workers import WorkerCutOff as WorkerCutOff

@@ -77,7 +77,7 @@ class WorkerWornOut(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class ProcessGivenUp(Event):
+class ProcessAborted(Event):
     """A worker's process ended itself at once: it could not stop in time, or a handler closed its descriptors. Its
     tasks will be recovered."""
 

@@ -34,7 +34,7 @@ LEVELS: dict[str, tuple[type[events.Event], ...]] = {
     ),
     "error": (
         events.TaskDeadLettered, events.HandlerAbandoned, events.WorkerDeclaredDead, events.WorkerCutOff,
-        events.WorkerWornOut, events.ProcessGivenUp, events.WorkerHung, events.DatabaseReplaced, events.DutyFailed,
+        events.WorkerWornOut, events.ProcessAborted, events.WorkerHung, events.DatabaseReplaced, events.DutyFailed,
         events.DutyRowSkipped, events.ChildDied, events.ChildKilled, events.SubscriberFailed,
     ),
 }  # fmt: skip

@@ -195,7 +195,7 @@ class Watchdog:
 
     def _say(self, reason: str) -> None:
         with suppress(Exception):
-            events.emit(events.ProcessGivenUp(os.getpid(), reason))
+            events.emit(events.ProcessAborted(os.getpid(), reason))
             sys.stderr.flush()
 
 

@@ -320,10 +320,11 @@ def test_a_worker_that_was_killed_is_known_to_be_gone_before_its_beat_is_missed(
     )
     connection.execute("SELECT pg_advisory_lock(71)")
     task_id = insert(connection, type="shop.knock", payload=Jsonb({"door": 71}))
-    lit = "SELECT count(*) FROM orchestrator.workers WHERE beacon IS NOT NULL"
+    held = "SELECT count(*) FROM orchestrator.workers WHERE beacon IS NOT NULL"
     with processes.worker(database_url, tmp_path / "log") as process:
         eventually(
-            lambda: status(connection, task_id) == "running" and one(connection, lit), "it runs, and is lit"
+            lambda: status(connection, task_id) == "running" and one(connection, held),
+            "it runs, with a beacon",
         )
         assert "running" == why(connection, task_id).reason
         process.kill()

@@ -164,8 +164,10 @@ def beat(name: str, *, beacon: int | None = None) -> Step:
 
 def take_beacon(name: str, beacon: int) -> tuple[Step, Step]:
     """Take a beacon, and release it: the session is used by the next schedule."""
-    lit = Step("beacon", load("notify/listen.sql", "beacon"), {"worker_id": WORKERS[name], "beacon": beacon})
-    return lit, Step("put out", b"SELECT pg_advisory_unlock_all()")
+    taken = Step(
+        "beacon", load("notify/listen.sql", "beacon"), {"worker_id": WORKERS[name], "beacon": beacon}
+    )
+    return taken, Step("release beacon", b"SELECT pg_advisory_unlock_all()")
 
 
 def renew(name: str) -> Step:

@@ -39,7 +39,8 @@ UNREPORTED = (
     "own",
     "missing",
     "beacon",
-    "put",
+    "release beacon",
+    "snapshot",
 )
 
 # No lock_timeout, so that the runner can see each wait. A race may give its actor one. No jit: before PostgreSQL 18 it

@@ -323,7 +323,7 @@ def test_a_requeue_that_is_rolled_back_leaves_the_key_free(arena: Arena) -> None
 def test_an_enqueue_with_an_old_snapshot_does_not_take_the_key_of_a_requeued_task(arena: Arena) -> None:
     """It began before the requeue and still sees the task cancelled: it fails with 40001."""
     old = Step("enqueue", b"SELECT orchestrator.enqueue('mail', key => 'k')")
-    look = Step("put snapshot", b"BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1 WHERE false")
+    look = Step("snapshot", b"BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1 WHERE false")
     race = arena.explore(
         CANCELLED_ONE,
         operator(look, old, Step("commit enqueue", b"COMMIT"), name="p"),

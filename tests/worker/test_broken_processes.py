@@ -179,7 +179,7 @@ def test_a_second_signal_ends_a_worker_whose_loop_is_blocked(
             eventually(lambda: not pending(process.pid, signal.SIGTERM), "it is delivered")
         assert 1 == process.wait(), process.log
 
-    assert process.has_logged("process given up")
+    assert process.has_logged("process aborted")
 
 
 @pytest.mark.parametrize("kind", BLOCKS)

@@ -118,11 +118,11 @@ async def test_a_worker_that_comes_back_soon_holds_a_beacon_again(
     @app.task(name="work")
     async def work() -> None: ...
 
-    lit = "SELECT count(*) FROM orchestrator.workers WHERE beacon IS NOT NULL AND state = 'running'"
+    beacons = "SELECT count(*) FROM orchestrator.workers WHERE beacon IS NOT NULL AND state = 'running'"
 
     async with working(app):
         for _ in range(3):
-            await until(lambda: value(connection, lit) == 1, "its beacon is lit", seconds=10)
+            await until(lambda: value(connection, beacons) == 1, "it holds its beacon", seconds=10)
             connection.execute(
                 "UPDATE orchestrator.workers SET state = 'dead', beacon = NULL WHERE state = 'running'"
             )

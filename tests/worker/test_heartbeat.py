@@ -77,7 +77,7 @@ def test_a_beacon_lost_while_a_beat_waits_is_lost_in_that_beat(
     beacon = "SELECT beacon FROM orchestrator.workers"
     connection.execute("SELECT pg_advisory_lock(hashtextextended(%s::text, 5))", [beating.worker_id])
     beating.take_beacon(5)
-    eventually(lambda: value(connection, beacon) == 5, "it is lit")
+    eventually(lambda: value(connection, beacon) == 5, "it holds its beacon")
     opened = line.open
 
     def slow() -> psycopg.Connection:
@@ -98,7 +98,7 @@ def test_a_beacon_lost_without_notice_is_lost_in_the_row_by_the_next_look(
     beacon = "SELECT beacon FROM orchestrator.workers"
     connection.execute("SELECT pg_advisory_lock(hashtextextended(%s::text, 5))", [beating.worker_id])
     beating.take_beacon(5)
-    eventually(lambda: value(connection, beacon) == 5, "it is lit")
+    eventually(lambda: value(connection, beacon) == 5, "it holds its beacon")
     connection.execute("SELECT pg_advisory_unlock_all()")
     beating.look()
 

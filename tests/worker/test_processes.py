@@ -166,7 +166,7 @@ def test_an_application_that_hangs_when_it_closes_ends_after_a_signal(
     finally:
         process.kill()
 
-    assert process.has_logged("process given up")
+    assert process.has_logged("process aborted")
 
 
 def signalled_at_end(url: str, log: Path, number: signal.Signals, moment: str) -> Process:

@@ -108,10 +108,10 @@ async def test_an_idle_worker_sends_few_statements(
     """Notifications wake it, and its polls and beats are seconds apart. The statements of the leader come on top. It
     holds no unused connections."""
     app = served(between)
-    lit: LiteralString = "SELECT count(*) FROM orchestrator.workers WHERE beacon IS NOT NULL"
+    beacons: LiteralString = "SELECT count(*) FROM orchestrator.workers WHERE beacon IS NOT NULL"
 
     async with working(app):
-        await until(lambda: asleep(connection) and value(connection, lit), "it sleeps")
+        await until(lambda: asleep(connection) and value(connection, beacons), "it sleeps")
         # After the start, the worker looks a few more times and the leader runs each duty once. On a busy machine that
         # takes longer: measure again.
         for _ in range(WINDOWS):

@@ -157,7 +157,7 @@ MUTANTS = (
         "orchestrator/postgres/connect.py",
         "forks.keep(await psycopg.AsyncConnection.connect(info, autocommit=True))",
         "await psycopg.AsyncConnection.connect(info, autocommit=True)",
-        why="The beacon of a dead worker stays lit for as long as a copy of it lives.",
+        why="The beacon of a dead worker stays held for as long as a copy of it lives.",
         suites=(
             "worker/test_broken_processes.py"
             "::test_a_forked_copy_that_lives_on_keeps_nothing_of_a_worker_that_ends",

@@ -49,11 +49,11 @@ MUTANTS = (
         suites=("stations/test_finish.py", "races/test_finishing.py"),
     ),
     mutant(
-        "give-up-without-its-lease",
+        "dead-letter-without-its-lease",
         SETTLE,
         "WHERE t.id = g.id AND t.lease = g.lease AND g.ending IN",
         "WHERE t.id = g.id AND g.ending IN",
-        why="A late failure buries what another is running.",
+        why="A late failure makes a dead letter of what another worker is running.",
         suites=("stations/test_finish.py", "races/test_finishing.py"),
     ),
     mutant(

@@ -91,7 +91,7 @@ MUTANTS = (
         ),
     ),
     mutant(
-        "leader-of-a-dark-beacon-stays",
+        "leader-without-a-beacon-stays",
         "orchestrator/lead/remove_leader.sql",
         "OR w.id = %(gone_id)s AND w.beat_at",
         "OR w.id = %(gone_id)s AND w.id IS NULL AND w.beat_at",
@@ -99,7 +99,7 @@ MUTANTS = (
         suites=LED,
     ),
     mutant(
-        "leader-that-drains-renews",
+        "leader-that-stops-renews",
         BEAT,
         " AND w.state = 'running' AND NOT %(draining)s\n",
         "\n",

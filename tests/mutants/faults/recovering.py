@@ -68,11 +68,11 @@ MUTANTS = (
         suites=("stations/test_recover.py",),
     ),
     mutant(
-        "recover-though-the-beacon-shines",
+        "recover-though-the-beacon-is-held",
         RECOVER,
         "\n                AND pg_try_advisory_xact_lock_shared(hashtextextended(w.id::text, w.beacon))",
         "",
-        why="A worker that has lit its beacon again since the look is declared dead.",
+        why="A worker that has taken its beacon again since the look is declared dead.",
         suites=("races/test_recovering.py", "stations/test_recover.py"),
     ),
     mutant(

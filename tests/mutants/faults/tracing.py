@@ -22,7 +22,7 @@ MUTANTS = (
         suites=("observe/test_tracing.py::test_a_context_that_was_given_stays",),
     ),
     mutant(
-        "stranger-stops-the-tracing",
+        "odd-context-stops-the-tracing",
         SPANS,
         "    if not isinstance(headers, dict):\n        return Context()\n",
         "",
@@ -46,11 +46,11 @@ MUTANTS = (
         suites=("observe/test_tracing.py::test_an_attempt_that_completes_its_task_itself_ends_its_span",),
     ),
     mutant(
-        "drained-and-kept",
+        "claimed-in-a-test-and-kept",
         "orchestrator/testing/run_tasks.py",
         "                await runner.finish(Outcome(task, Released()))\n",
         "",
-        why="What a drain took beyond its limit is held by a worker that is gone.",
+        why="What run_tasks claimed beyond its limit is held by a worker that is gone.",
         suites=("testing/test_run_tasks.py::test_a_task_that_enqueues_itself_comes_to_an_end",),
     ),
     mutant(

@@ -73,11 +73,11 @@ MUTANTS = (
         suites=("schema/test_transitions.py",),
     ),
     mutant(
-        "hearing-without-a-test",
+        "listening-never-confirmed",
         "orchestrator/notify/listen.py",
         "            if not self._heard:\n                self._heard, self._deaf = True, False\n",
         "            if self._heard:\n                self._heard, self._deaf = True, False\n",
-        why="A worker that hears takes itself for deaf, polls each second, and lights no beacon.",
+        why="A worker that hears takes itself for deaf, polls each second, and takes no beacon.",
         suites=(
             "recovery/test_killed.py",
             "worker/test_serving.py::test_a_notification_wakes_an_idle_worker",
