@@ -63,7 +63,7 @@ def serve_the_command(asked: dict[str, Any]) -> None:
     finally:
         stop_telling()
     if changes_the_database(asked):
-        say(f"the database was at {before or 'nothing'} and is at {after or 'nothing'} now")
+        say(migrate.moved(before, after))
 
 
 def serve(connection: Connection, asked: dict[str, Any], *passing: Any) -> None:

@@ -74,13 +74,23 @@ def fault_of(text: str, given: dict[str, Any] | None) -> str | None:
 
 def fault_of_parts(given: dict[str, Any]) -> str | None:
     """Check the parts that were read."""
-    if not all(map(HOST.fullmatch, str(given.get("host") or "").split(","))):
+    if not all(map(is_host, str(given.get("host") or "").split(","))):
         return "the host is no name and no address"
     if not all(map(PORT.fullmatch, str(given.get("port") or "").split(","))):
         return "the port is no number"
     if "://" in str(given.get("dbname") or ""):
         return "the name of the database is a URL"
     return None
+
+
+def is_host(host: str) -> bool:
+    """Tell whether Python can look it up: the parts of a name between its dots have 1 to 63 characters each."""
+    if HOST.fullmatch(host) is None:
+        return False
+    try:
+        return host.startswith(("/", "@")) or bool(host.encode("idna")) or not host
+    except UnicodeError:
+        return False
 
 
 def fault_of_places(text: str) -> str | None:

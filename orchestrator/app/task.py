@@ -121,7 +121,7 @@ class Sender:
     def _check_item(self, n: int, item: Mapping[str, Any]) -> None:
         if type(item) is not dict and not isinstance(item, Mapping):
             raise TypeError(
-                f"items[{n}] is a {type(item).__name__}; it must be a mapping of arguments, or a call"
+                f"items[{n}] is of type {type(item).__name__}; it must be a mapping of arguments, or a call"
             )
         try:
             self.handler.check(item)
@@ -192,7 +192,7 @@ def options_of(given: Mapping[str, Any]) -> Options:
             close = did_you_mean(name[:200], OPTIONS)
             raise TypeError(
                 f"there is no option {name if name.isprintable() and len(name) <= 64 else shown(name)}; "
-                + (f"did you mean {close}?" if close else f"known are {', '.join(OPTIONS)}")
+                + (f"did you mean {close}?" if close else f"the options are {', '.join(OPTIONS)}")
             )
     return Options(**given)
 
@@ -212,7 +212,9 @@ def requests_of(calls: Iterable[Call], *, bytes_max: int) -> Iterator[Request]:
     """Make requests of calls, one by one. A refusal names the item."""
     for n, call in enumerate(calls):
         if not isinstance(call, Call):
-            raise TypeError(f"items[{n}] is a {type(call).__name__}; make it a call, as task.call(…) does")
+            raise TypeError(
+                f"items[{n}] is of type {type(call).__name__}; make it a call, as task.call(…) does"
+            )
         try:
             request = call.request(bytes_max=bytes_max)
         except EnqueueRefused as error:

@@ -3,12 +3,12 @@
 Each claim leaves a dead entry in the index, at the place of the task it took. While any transaction holds an old
 snapshot, the server cannot remove these entries, and a claim that begins at the front passes all of them: after a
 minute at some thousand tasks a second that takes a hundred times as long. So a worker remembers which stretches of the
-order it has emptied, one for each priority in use. Once a look at everything is dear, it looks only beside them.
+order it has emptied, one for each priority in use. Once a look at everything is costly, it looks only beside them.
 
-    cheap   look at everything; note what was claimed
-    dear    look beside the stretches. For a twentieth of the time, look into them too, a slice at a time: that finds a
-            task that was missed (it was locked, was given back, or was committed late)
-            nothing found for a while: look at everything, for a twentieth of the time
+    cheap     look at everything; note what was claimed
+    costly    look beside the stretches. For a twentieth of the time, look into them too, a slice at a time: that finds
+              a task that was missed (it was locked, was given back, or was committed late)
+              nothing found for a while: look at everything, for a twentieth of the time
 
 A task that is more urgent than any before lies beside the stretches. The next claim finds it.
 """
@@ -30,9 +30,9 @@ HOUR = 3_600_000_000  # in units of a position, which is microseconds
 
 # A claim passes many dead entries if it takes longer than its round trip, plus this, plus this for each task that it
 # found and for each byte of their payloads.
-DEAR_SECONDS = 0.010
-DEAR_SECONDS_FOR_EACH = 0.000_05
-DEAR_SECONDS_FOR_EACH_BYTE = 0.000_000_05
+COSTLY_SECONDS = 0.010
+COSTLY_SECONDS_FOR_EACH = 0.000_05
+COSTLY_SECONDS_FOR_EACH_BYTE = 0.000_000_05
 ROUND_TRIPS = 2.0
 # After so long without a task there is time to look at everything.
 IDLE_SECONDS = 1.0
@@ -116,12 +116,12 @@ class ScanPositions:
         self._found_at = time.monotonic()
         self._look_at_all_at = 0.0
         self._is_looking_at_all = True
-        self.is_dear = False
+        self.is_costly = False
 
     def ranges(self, queues: Sequence[str]) -> list[Range] | None:
         """Return where the next claim should look, with the queues in this order; None: everywhere."""
         now = time.monotonic()
-        self._is_looking_at_all = not self.is_dear or (
+        self._is_looking_at_all = not self.is_costly or (
             now - self._found_at > IDLE_SECONDS and now >= self._look_at_all_at
         )
         if self._is_looking_at_all:
@@ -150,24 +150,24 @@ class ScanPositions:
             trail = self._trails.setdefault(queue, Trail())
             for first, last in runs(list(found)):
                 trail.note(first, last)
-        was_dear = seconds > ROUND_TRIPS * round_trip_seconds + least_dear(tasks)
+        was_costly = seconds > ROUND_TRIPS * round_trip_seconds + least_costly(tasks)
         if self._is_looking_at_all:
-            if not was_dear:
-                if self.is_dear:
+            if not was_costly:
+                if self.is_costly:
                     # The dead entries are gone, or they were not the cause.
                     self._forget()
                 return
-            self.is_dear = True
+            self.is_costly = True
             self._look_inside_at = self._look_at_all_at = now + seconds / SHARE
         elif self._is_looking_inside:
-            self._has_looked_inside(seconds, was_dear=was_dear)
-        elif was_dear:
+            self._has_looked_inside(seconds, was_costly=was_costly)
+        elif was_costly:
             # There are still many dead entries on our way: they lie before what we have claimed ourselves.
             self._reach = min(self._reach * 4, 1_000_000 * HOUR)
 
-    def _has_looked_inside(self, seconds: float, *, was_dear: bool) -> None:
+    def _has_looked_inside(self, seconds: float, *, was_costly: bool) -> None:
         self._slice += 1
-        self._cheap = 0 if was_dear else self._cheap + 1
+        self._cheap = 0 if was_costly else self._cheap + 1
         self._look_inside_at = time.monotonic() + seconds / SHARE
         if seconds > 2 * SLICE_SECONDS:
             self._cuts = min(self._cuts * 2, CUTS_MAX)
@@ -179,10 +179,12 @@ class ScanPositions:
             self._forget()
 
 
-def least_dear(tasks: Sequence[Claimed]) -> float:
-    """Return how long a claim of these tasks may take, without its round trip, before it counts as dear."""
+def least_costly(tasks: Sequence[Claimed]) -> float:
+    """Return how long a claim of these tasks may take, without its round trip, before it counts as costly."""
     payload_bytes = payload_length(tasks)
-    return DEAR_SECONDS + DEAR_SECONDS_FOR_EACH * len(tasks) + DEAR_SECONDS_FOR_EACH_BYTE * payload_bytes
+    return (
+        COSTLY_SECONDS + COSTLY_SECONDS_FOR_EACH * len(tasks) + COSTLY_SECONDS_FOR_EACH_BYTE * payload_bytes
+    )
 
 
 def runs(tasks: Sequence[Claimed]) -> Iterable[tuple[Place, Place]]:

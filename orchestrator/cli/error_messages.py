@@ -14,6 +14,7 @@ from psycopg import errors
 
 from orchestrator.errors import OrchestratorError
 from orchestrator.observe import printable
+from orchestrator.task.duration import cut
 
 INTERRUPTED_CODE = 130
 # The class of our own SQLSTATEs. Their hints are ours too, and say what to do instead.
@@ -26,6 +27,9 @@ NOT_REPEATED = (
     "the command line cannot be read. It is not repeated, since a URL in it may hold a password; write a URL in "
     "quotes, after --url"
 )
+# What a message may quote: names and values that were given, of any length.
+LONG_WORD = re.compile(r"(\S{300})\S+")
+CHARACTERS_MAX = 10_000
 ROLES = (
     "to look, a role needs orchestrator_reader; to change things, orchestrator_operator; to enqueue, "
     "orchestrator_producer"
@@ -38,10 +42,12 @@ def report_error(error: Exception) -> int:
         case click.exceptions.Abort():
             return INTERRUPTED_CODE
         case click.ClickException():
-            if URL.search(error.message):
-                click.UsageError(NOT_REPEATED, getattr(error, "ctx", None)).show()
-            else:
+            whole = error.format_message()
+            shown = NOT_REPEATED if URL.search(error.message) else shortened(whole)
+            if shown == whole:
                 error.show()
+            else:
+                click.UsageError(shown, getattr(error, "ctx", None)).show()
             return error.exit_code
         case OrchestratorError():
             say(str(error))
@@ -90,5 +96,10 @@ def worded(error: psycopg.Error) -> str:
 
 
 def say(message: str) -> None:
-    """Print a message. It may quote untrusted text, so control characters are escaped."""
-    click.echo("error: " + printable(message, keeping="\n"), err=True)
+    """Print a message. It may quote untrusted text: control characters are escaped, and what is long is cut."""
+    click.echo("error: " + shortened(printable(message, keeping="\n")), err=True)
+
+
+def shortened(message: str) -> str:
+    """Return a message with its long words cut, and not much of a very long one."""
+    return cut(LONG_WORD.sub(r"\1…", message), CHARACTERS_MAX)

@@ -40,7 +40,9 @@ def migrate(app: str | None, url: str | None, to: str, *, check: bool, sql: bool
     url = url or (application.config.database_url if application else Config.load().database_url)
     before, newest = schema.state(url)
     if check:
-        click.echo(f"the database is at {before or 'nothing'}; this version brings {newest}")
+        click.echo(
+            f"the database {'is at ' + before if before else 'has no schema'}; this version brings {newest}"
+        )
         raise click.exceptions.Exit(1 if schema.is_behind(before) else 0)
     if schema.goes_down(before, to) and not yes:
         click.confirm(
@@ -50,7 +52,7 @@ def migrate(app: str | None, url: str | None, to: str, *, check: bool, sql: bool
     schema.move(url, to=to)
     stop_telling()
     after, _ = schema.state(url)
-    click.echo(f"the database was at {before or 'nothing'} and is at {after or 'nothing'} now")
+    click.echo(schema.moved(before, after))
     if after is None:
         return
     with closing(connect.open_sync(connect.conninfo(url))) as connection:

@@ -127,7 +127,7 @@ def set_queue(
 
 
 DONE: Mapping[State, str] = {
-    "paused": "paused {}: what runs goes on, nothing more is handed out",
+    "paused": "paused {}: running tasks go on, and no other begins",
     "active": "resumed {}",
     "draining": "draining {}: what is in it is finished, new tasks are refused",
 }

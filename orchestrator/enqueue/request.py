@@ -144,7 +144,9 @@ def seconds(name: str, value: Duration) -> float:
 def moment(name: str, value: datetime) -> str:
     """Read a point in time. Without a zone it would depend on the session."""
     if not isinstance(value, datetime):
-        raise EnqueueRefused(f"{name} is a {type(value).__name__}; it must be a datetime with a time zone")
+        raise EnqueueRefused(
+            f"{name} is of type {type(value).__name__}; it must be a datetime with a time zone"
+        )
     if value.utcoffset() is None:
         raise EnqueueRefused(f"{name} has no time zone; give it one, for example datetime.now(UTC)")
     return value.isoformat()
@@ -153,7 +155,7 @@ def moment(name: str, value: datetime) -> str:
 def text(name: str, value: str) -> str:
     """Read a name or a key, which PostgreSQL must be able to hold."""
     if not isinstance(value, str):
-        raise EnqueueRefused(f"{name} is a {type(value).__name__}; it must be text")
+        raise EnqueueRefused(f"{name} is of type {type(value).__name__}; it must be text")
     if "\x00" in value or (not value.isascii() and SURROGATE.search(value)):
         raise EnqueueRefused(f"{name} holds a NUL or a lone surrogate, which PostgreSQL cannot store")
     return str(value)
@@ -169,7 +171,7 @@ def queue_name(value: str) -> str:
 def texts(name: str, value: Sequence[str]) -> list[str]:
     """Read a list of texts. A single text is no list, though Python would iterate over its letters."""
     if isinstance(value, str) or not isinstance(value, Iterable):
-        raise EnqueueRefused(f"{name} are a {type(value).__name__}; they must be a list of texts")
+        raise EnqueueRefused(f"{name} are of type {type(value).__name__}; they must be a list of texts")
     return [text(f"{name}[{n}]", each) for n, each in enumerate(value)]
 
 

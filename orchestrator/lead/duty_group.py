@@ -32,7 +32,7 @@ def never() -> float:
 class Duty:
     """One maintenance job of the leader, in bounded rounds. `work` returns whether to call it again at once. `worth`
     first looks whether there is anything to do; it writes nothing, so it needs no fence: one statement instead of five.
-    `share`: the largest part of the time that the duty may take; a dear duty runs less often."""
+    `share`: the largest part of the time that the duty may take; a costly duty runs less often."""
 
     name: str
     every_seconds: float

@@ -85,7 +85,7 @@ def status(text: str) -> Status:
         return Status(word)
     except ValueError:
         near = difflib.get_close_matches(word, [*Status, *CALLED], n=1)
-        hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(Status)}"
+        hint = f"did you mean {near[0]}?" if near else f"the statuses are {', '.join(Status)}"
         raise ValueError(f"there is no status {duration.shown(text)}; {hint}") from None
 
 
@@ -118,7 +118,7 @@ def condition(text: str) -> Condition:
     path, rest = steps(written.removeprefix("payload."), text)
     if not rest.startswith("="):
         raise ValueError(
-            f"{duration.shown(text)} says no value; write payload.user_id=42, or payload.name=Ada for text"
+            f"{duration.shown(text)} has no value; write payload.user_id=42, or payload.name=Ada for text"
         )
     return Condition(path, json_of(rest.removeprefix("=")))
 

@@ -61,6 +61,12 @@ def goes_down(here: str | None, to: str) -> bool:
     return True
 
 
+def moved(before: str | None, after: str | None) -> str:
+    """Return the sentence about a migration that has ended."""
+    was = f"was at {before}" if before else "had no schema"
+    return f"the database {was} and {f'is at {after}' if after else 'has no schema'} now"
+
+
 def is_behind(here: str | None) -> bool:
     """Return whether a database at this revision (None: no schema) is older than this version needs."""
     return here is None or place(here) < place(head())

@@ -166,7 +166,7 @@ class Writer:
             case set() | frozenset():
                 self.refuse(f"is a {_type(value)}, which JSON cannot hold; pass a list, such as sorted(…)")
             case _:
-                self.refuse(f"is a {_type(value)}, which JSON cannot hold; pass plain values or an id")
+                self.refuse(f"is of type {_type(value)}, which JSON cannot hold; pass plain values or an id")
 
     def write_object(self, items: Iterable[tuple[object, object]]) -> None:
         self.enter()

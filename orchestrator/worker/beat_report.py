@@ -36,6 +36,11 @@ class Report:
     )  # tasks that the worker holds whose leases are void in the database, and why
     ghosts: tuple[Claimed, ...] = ()  # the database has them in our name, and `held` did not list them
 
+    @property
+    def names_beacon(self) -> bool:
+        """Whether this beat has written our beacon into our row."""
+        return self.view.renewed and self.view.has_beacon
+
 
 def ask(
     connection: psycopg.Connection[Any],

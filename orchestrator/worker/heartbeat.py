@@ -8,8 +8,6 @@ The report goes to one callback, on this thread. A worker whose beat was missed 
 lease: it goes on under a new id. After some beats it writes the statistics, too (observe/statistics.py).
 """
 
-import os
-import platform
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -29,17 +27,16 @@ from orchestrator.postgres.reconnect import LOOK_SECONDS, NotNow
 from orchestrator.postgres.thread_connection import ANSWER_SECONDS, ThreadConnection
 from orchestrator.schema import compatibility
 from orchestrator.task.claimed import Claimed
-from orchestrator.version import __version__
 from orchestrator.worker.beat_report import Report, ask, with_leases
+from orchestrator.worker.register import register
 from orchestrator.worker.stall import LOOK_SECONDS as STALL_LOOK_SECONDS
 from orchestrator.worker.stall import Stall
 
-REGISTER = statement.load(__file__, "register.sql")
 DEREGISTER = statement.load(__file__, "deregister.sql")
 
 # How long a start waits for a transaction that has types or queues locked.
 START_SECONDS = 30.0
-# The least time between two looks, since any login can notify us.
+# The least time between two looks that others ask for, since any login can notify us.
 LOOKS_APART_SECONDS = 0.05
 # How soon ghosts are found when there was no other reason to look.
 IDLE_LEASES_SECONDS = 30.0
@@ -69,14 +66,14 @@ class Heartbeat:
         self._look_seconds = look_seconds
         self._stall = stall
         self._declare_more = declare_more
-        self._stop, self._called = threading.Event(), threading.Event()
+        self._stop, self._called, self._hurries = threading.Event(), threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._run, name="orchestrator heartbeat", daemon=True)
         self._identity = threading.Lock()
         self._registered = self._draining = False
         self._beacon: int | None = None
         self._rings = self._rung = 0  # how many rings were asked for, and sent
         self._wants_beat, self._was_called = True, False
-        self._beat_at = self._leases_at = self._leases_dear_until = 0.0
+        self._beat_at = self._leases_at = self._leases_costly_until = 0.0
         self._heard_at = time.monotonic()
         self.rang_at: float | None = None
         self.worker_id = uuid4()
@@ -120,7 +117,7 @@ class Heartbeat:
     def beat(self) -> None:
         """Beat now."""
         self._wants_beat = True
-        self._called.set()
+        self._hurry()
 
     def look(self) -> None:
         """Look now."""
@@ -130,7 +127,11 @@ class Heartbeat:
         """Send a notification to this worker. `rang_at` is the time when it was sent."""
         self.rang_at = None
         self._rings += 1
+        self._hurry()
+
+    def _hurry(self) -> None:
         self._called.set()
+        self._hurries.set()
 
     @property
     def is_registered(self) -> bool:
@@ -161,7 +162,7 @@ class Heartbeat:
         """Stop beating, mark the row stopped, and write the statistics."""
         self._statistics.stop()
         self._stop.set()
-        self._called.set()
+        self._hurry()
         if self._thread.is_alive():
             self._thread.join()
         duty = "deregister"
@@ -189,7 +190,7 @@ class Heartbeat:
                     self._beat_or_look()
                     self._statistics.write_if_due(self._line.open())
                 waits = transient_errors.waits()
-                self._stop.wait(LOOKS_APART_SECONDS)
+                self._hurries.wait(LOOKS_APART_SECONDS)
                 self._wait()
             except NotNow:
                 self._stop.wait(LOOK_SECONDS)
@@ -216,6 +217,7 @@ class Heartbeat:
                 until = min(until, time.monotonic() + STALL_LOOK_SECONDS)
 
     def _beat_or_look(self) -> None:
+        self._hurries.clear()
         if called := self._called.is_set():
             self._called.clear()
         self._was_called = called
@@ -265,17 +267,17 @@ class Heartbeat:
 
     def _asks_for_leases(self, now: float) -> bool:
         """Tell whether to ask for the state of the leases: when a part of the worker called; while tasks are held, as
-        often as its cost allows (a long transaction makes it dear); otherwise every IDLE_LEASES_SECONDS."""
+        often as its cost allows (a long transaction makes it costly); otherwise every IDLE_LEASES_SECONDS."""
         return (
             self._was_called
             or now >= self._leases_at
-            or (bool(self._held()) and now >= self._leases_dear_until)
+            or (bool(self._held()) and now >= self._leases_costly_until)
         )
 
     def _leases_took(self, seconds: float) -> None:
         now = time.monotonic()
         self._leases_at = now + IDLE_LEASES_SECONDS
-        self._leases_dear_until = now + seconds / LEASES_SHARE
+        self._leases_costly_until = now + seconds / LEASES_SHARE
 
     def _note_rung(self, rings: int) -> None:
         self._rung = rings
@@ -283,18 +285,7 @@ class Heartbeat:
             self.rang_at = time.monotonic()
 
     def _register(self, connection: psycopg.Connection[Any], worker_id: UUID) -> None:
-        connection.execute(
-            REGISTER,
-            {
-                "id": worker_id,
-                "host": platform.node()[:200],
-                "pid": os.getpid(),
-                "version": __version__,
-                "queues": list(self._config.queues),
-                "types": [handler.type for handler in self._registry],
-                "capacity": self._config.concurrency,
-                "dead_after_seconds": self._config.dead_after_seconds,
-            },
-        )
+        types = [handler.type for handler in self._registry]
+        register(connection, worker_id, config=self._config, types=types)
         with self._identity:
             self._registered = worker_id == self.worker_id

@@ -10,6 +10,7 @@ import asyncio
 import random
 import time
 from contextlib import suppress
+from uuid import UUID
 
 LOOKS_SECONDS = (0.002, 0.010, 0.050, 0.250)
 # The poll of a worker that notifications do not reach.
@@ -24,6 +25,9 @@ HOT_SECONDS = 0.004
 HOT_SECONDS_FOR_EACH = 0.001
 HOT_SECONDS_MAX = 0.050
 RATE_OVER_SECONDS = 0.5
+# A worker that dies is missed within 3 s if its row names its beacon, otherwise only when its beats are, after 30 s. So
+# it claims nothing before. It waits no longer than this: where notifications do not arrive, it gets no beacon.
+FIRST_BEACON_SECONDS = 1.0
 # How long a mark lasts, and how long before its end it is written again.
 MARK_SECONDS = 60.0
 MARK_AGAIN_SECONDS = 15.0
@@ -47,6 +51,8 @@ class IdleWait:
         self._arrivals = Arrivals()
         self._live_workers = 1
         self._hears = False
+        self._listed: UUID | None = None
+        self._claims_from = float("inf")
 
     # Calls from the other parts.
 
@@ -89,7 +95,27 @@ class IdleWait:
         """Note how many workers live."""
         self._live_workers = workers
 
+    def listed(self, worker_id: UUID, *, with_beacon: bool) -> None:
+        """Note that the database has our row under this id, and whether it names our beacon."""
+        if worker_id != self._listed:
+            # Claims and marks under this id find its row only from now on.
+            self._listed = worker_id
+            self._claims_from = time.monotonic() + FIRST_BEACON_SECONDS
+            asyncio.get_running_loop().call_later(FIRST_BEACON_SECONDS, self.ring)
+        if with_beacon and not self.may_claim:
+            self._claims_from = 0.0
+            self.ring()
+
     # Calls from the intake.
+
+    @property
+    def may_claim(self) -> bool:
+        """Whether the database would miss this worker soon, were it to die."""
+        return time.monotonic() >= self._claims_from
+
+    def begin_anew(self) -> None:
+        """The worker has another id: there is no row yet, no beacon and no mark."""
+        self._claims_from, self._marked_until = float("inf"), 0.0
 
     def take_ring(self) -> bool:
         """Tell whether a ring arrived since the last call. If so, the worker claims first."""
@@ -130,10 +156,6 @@ class IdleWait:
         """Clear earlier wakes: the caller has seen their reasons. Later ones wake the worker."""
         self._awake.clear()
         self._room.clear()
-
-    def forget_mark(self) -> None:
-        """There is no mark any more: it was removed, or belongs to another worker id."""
-        self._marked_until = 0.0
 
     @property
     def is_marked(self) -> bool:

@@ -91,7 +91,7 @@ class Intake:
         was_sent = self.claims.is_on
         await self.mark_running()
         await self._begin_marked_first()
-        wanted = 0 if self._outbox.is_full else self._claim_size.wanted()
+        wanted = self._claim_size.wanted() if self._idle.may_claim and not self._outbox.is_full else 0
         if self._suspects and not self.claims.is_on:
             await self._suspects.advance(self.worker_id)
         elif (not wanted or self._slots.marked_first) and not self.claims.is_on:
@@ -125,7 +125,7 @@ class Intake:
         """The worker has another id. Tasks that wait here were claimed under the old one, so their leases are lost."""
         self.worker_id = worker_id
         self._suspects.forget()
-        self._idle.forget_mark()
+        self._idle.begin_anew()
         self._idle.wake()
 
     async def _take_in_turn(self, wanted: int) -> bool:
@@ -177,7 +177,7 @@ class Intake:
 
     def _more(self, coming: int) -> int:
         """Return how many to claim beyond those that the present claim brings."""
-        if self._is_held_up() or self._sources.may_hold_more or self.claims.positions.is_dear:
+        if self._is_held_up() or self._sources.may_hold_more or self.claims.positions.is_costly:
             return 0
         return self._claim_size.wanted(coming=coming)
 
@@ -256,8 +256,8 @@ class Intake:
     async def _sweep(self) -> bool:
         """Sweep due tasks. Return whether anything may be ready in our queues."""
         # Asking whether something is ready costs as much as a claim. So do not ask while tasks arrive densely, nor
-        # while a claim is dear.
-        looks = not (self._idle.is_hot or self.claims.positions.is_dear)
+        # while a claim is costly.
+        looks = not (self._idle.is_hot or self.claims.positions.is_costly)
         work = partial(claim.sweep, queues=self._config.queues if looks else ())
         swept = await self._session.run(work, give_up_on=self._is_stopping)
         self._idle.next_due(0.0 if swept.moved >= claim.SWEEP_BATCH_SIZE else swept.next_due_seconds)

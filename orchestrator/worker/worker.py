@@ -5,7 +5,6 @@ import time
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
-from uuid import UUID
 
 from orchestrator import events
 from orchestrator.config import Config
@@ -44,7 +43,6 @@ class Worker:
     serves = True  # serves its port; the command sets False when a parent serves it
     worn_out = False  # too many handlers ignored their timeouts
     _paused, _at_home = tuple[str, ...](), True
-    _listed: UUID | None = None
 
     def __init__(self, config: Config, registry: Registry, *, until_empty: bool = False) -> None:
         config = config if config.queues else replace(config, queues=registry.queues)
@@ -232,10 +230,7 @@ class Worker:
             return
         self._attempt_ender.lose(report.lost)
         self._idle.lives(report.peers)
-        if report.worker_id != self._listed:
-            # Claims and marks under this id find its row only from now on.
-            self._listed = report.worker_id
-            self._idle.ring()
+        self._idle.listed(report.worker_id, with_beacon=report.names_beacon)
         if report.beacon_lost:
             self._listener.listen_anew()
         if report.draining and not self._stopping.is_set():

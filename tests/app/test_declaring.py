@@ -121,7 +121,7 @@ def test_a_name_must_be_a_name(nowhere: Orchestrator, name: str) -> None:
         ({"max_attempts": 2.5}, "max_attempts is 2.5"),
         ({"queue": ""}, "queue must have 1 to 200 characters, not 0"),
         ({"queue": "q" * 201}, "queue must have 1 to 200 characters, not 201"),
-        ({"queue": None}, "queue is a NoneType; it must be text"),
+        ({"queue": None}, "queue is of type NoneType; it must be text"),
     ],
 )  # fmt: skip
 def test_an_invalid_option_is_refused_at_the_declaration(

@@ -98,7 +98,7 @@ def test_a_key_is_taken_once(note: Any, app: Orchestrator, connection: psycopg.C
         ({"priority": 1.5}, "the priority is 1.5; it must lie between 0 and 100"),
         ({"priority": "urgent"}, "the priority is 'urgent'; it must be 0 to 100, or one of low, normal, high"),
         ({"run_at": datetime(2031, 1, 1)}, "run_at has no time zone; give it one"),
-        ({"run_at": "tomorrow"}, "run_at is a str; it must be a datetime with a time zone"),
+        ({"run_at": "tomorrow"}, "run_at is of type str; it must be a datetime with a time zone"),
         ({"run_at": datetime(9999, 1, 1, tzinfo=UTC)}, "it must lie between the years 1970 and 9000"),
         ({"run_at": datetime(1, 1, 1, tzinfo=UTC)}, "it must lie between the years 1970 and 9000"),
         ({"run_at": datetime(2031, 1, 1, tzinfo=UTC), "delay": 1}, "run_at and delay were both given. Give one"),
@@ -112,17 +112,17 @@ def test_a_key_is_taken_once(note: Any, app: Orchestrator, connection: psycopg.C
         ({"max_attempts": "3"}, "max_attempts is '3'"),
         ({"queue": ""}, "queue must have 1 to 200 characters, not 0"),
         ({"queue": "q" * 201}, "queue must have 1 to 200 characters, not 201"),
-        ({"queue": 7}, "queue is a int; it must be text"),
+        ({"queue": 7}, "queue is of type int; it must be text"),
         ({"queue": "a\nb"}, "the queue holds a control character"),
         ({"key": ""}, "the idempotency key is empty"),
         ({"key": "k" * 501}, "the idempotency key has 501 characters; at most 500 are allowed"),
-        ({"key": 7}, "key is a int; it must be text"),
+        ({"key": 7}, "key is of type int; it must be text"),
         ({"key": "a\x00"}, "key holds a NUL or a lone surrogate, which PostgreSQL cannot store"),
         ({"key": "a\ud800"}, "key holds a NUL or a lone surrogate"),
-        ({"key": "k", "key_window": 0}, "key_window must be longer than nothing"),
-        ({"tags": "urgent"}, "tags are a str; they must be a list of texts"),
-        ({"tags": 7}, "tags are a int; they must be a list of texts"),
-        ({"tags": ["a", 7]}, "tags[1] is a int; it must be text"),
+        ({"key": "k", "key_window": 0}, "key_window is 00:00:00; it must be longer than 0"),
+        ({"tags": "urgent"}, "tags are of type str; they must be a list of texts"),
+        ({"tags": 7}, "tags are of type int; they must be a list of texts"),
+        ({"tags": ["a", 7]}, "tags[1] is of type int; it must be text"),
         ({"tags": ["\x00"]}, "tags[0] holds a NUL"),
         ({"metadata": [1]}, "metadata must be a JSON object, not list"),
         ({"metadata": {"a": float("nan")}}, "metadata.a is nan, which JSON cannot hold"),
@@ -197,7 +197,7 @@ def test_a_draining_queue_takes_no_new_tasks(note: Any, connection: psycopg.Conn
 def test_an_unknown_option_is_a_type_error(note: Any) -> None:
     """The error lists the known ones."""
     with pytest.raises(
-        TypeError, match="there is no option prio; known are queue, priority, run_at, delay, key"
+        TypeError, match="there is no option prio; the options are queue, priority, run_at, delay, key"
     ):
         note.using(prio=1)
 

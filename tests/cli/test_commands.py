@@ -54,8 +54,8 @@ def test_migrate_makes_the_schema_in_an_empty_database(empty_database_url: str) 
     after = run("migrate", "--check", url=empty_database_url)
 
     assert [1, 1, 0, 0, 0] == [ran.returncode for ran in (before, still, done, again, after)]
-    assert "the database is at nothing; this version brings 0001" in before.stdout
-    assert "was at nothing and is at 0001 now" in done.stdout
+    assert "the database has no schema; this version brings 0001" in before.stdout
+    assert "had no schema and is at 0001 now" in done.stdout
     assert "was at 0001 and is at 0001 now" in again.stdout
     with psycopg.connect(empty_database_url) as connection:
         assert "0001" == value(connection, "SELECT version_num FROM orchestrator.alembic_version")

@@ -126,6 +126,35 @@ def test_with_an_old_schema(words: str, command: click.Command, old_url: str) ->
     output_of(ran)
 
 
+LONG = ("w" * 100_000, "9" * 100_000)
+
+
+def with_each_long(words: str, command: click.Command, long: str) -> Iterator[list[str]]:
+    """Yield a command line for each of its arguments and options that takes a value, given as a very long one."""
+    arguments = [each for each in command.params if isinstance(each, click.Argument)]
+    agreed = ["--yes"] if any(each.name == "yes" for each in command.params) else []
+    if arguments:
+        yield [*words.split(), *(long for each in arguments if each.required), *agreed]
+    for option in command.params:
+        if isinstance(option, click.Option) and not option.is_flag and option.name not in ("url", "file"):
+            yield [*of(words, command), max(option.opts, key=len), long]
+    yield [*of(words, command), f"--{long}"]
+    yield [*of(words, command), long]
+    yield [*of(words, command), f"payload.{long}=1"]
+    yield [*of(words, command), f"payload.name={long}"]
+
+
+@every_command
+@pytest.mark.parametrize("long", LONG, ids=["letters", "digits"])
+def test_with_a_very_long_value(words: str, command: click.Command, long: str, database_url: str) -> None:
+    """The message quotes its beginning only."""
+    for line in with_each_long(words, command, long):
+        ran = run(*line, url=database_url)
+
+        output_of(ran)
+        assert len(ran.output) < 20_000, f"{len(ran.output)} characters: {[each[:40] for each in line]}"
+
+
 BINARIES = debian_binaries("15")
 
 

@@ -95,7 +95,7 @@ def test_queues_are_paused_and_resumed(database_url: str, connection: psycopg.Co
     shown = run("queues", "list", url=database_url).out
     resumed = run("queues", "resume", "mail", url=database_url)
 
-    assert (0, 2) == (paused.code, paused.out.count("what runs goes on, nothing more is handed out"))
+    assert (0, 2) == (paused.code, paused.out.count("running tasks go on, and no other begins"))
     assert [("paused", "deploy")] * 2 == [(each["state"], each["state_reason"]) for each in listed]
     assert 2 == shown.count(": deploy")
     assert "resumed mail\n" == resumed.out

@@ -83,7 +83,7 @@ def test_an_empty_list_shows_why_it_is_empty(run_command: Any, connection: psyco
     [
         (["list", "--status", "ded"], "did you mean dead"),
         (["list", "--older-than", "yesterday"], "is no age"),
-        (["list", "payload.a"], "says no value"),
+        (["list", "payload.a"], "has no value"),
         (["show", "abc"], "is no id of a task"),
         (["show", "99999999999999999999"], "is no id of a task"),
         (["list", "--after", "99999999999999999999"], "is not in the range"),

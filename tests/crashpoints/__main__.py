@@ -10,6 +10,7 @@ from orchestrator.postgres import embedded_folder
 from tests import servers
 from tests.crashpoints import all_points
 from tests.crashpoints.worker_runs import Lane
+from tests.say import say
 
 LANES = 4
 # The share of points that may be missed, because a process is faster or slower than in the run that counted them.
@@ -38,11 +39,6 @@ def main() -> int:
         wrong.append(f"{len(report.missed)} of {len(works)} points were not reached: {report.missed[:20]}")
     sys.stdout.write("\n\n".join([*wrong, report.table()]) + f" in {time.monotonic() - begun:.0f} s\n")
     return 1 if wrong else 0
-
-
-def say(line: str) -> None:
-    sys.stdout.write(line + "\n")
-    sys.stdout.flush()
 
 
 def arguments() -> argparse.Namespace:

@@ -19,6 +19,7 @@ from tests.fuzz import functions, values
 from tests.fuzz.enqueue_ways import EDITS, WAYS
 from tests.fuzz.refusals import table
 from tests.fuzz.task_run import Shop, opened
+from tests.say import say
 
 ROUND = 1000
 # Of five rounds, one calls functions, one edits tasks, and three enqueue tasks and run them to their end.
@@ -79,11 +80,6 @@ def tried(count: int, number: int, work: Callable[..., Any]) -> None:
         suppress_health_check=list(HealthCheck),
     )
     seed(number)(limits(work))()
-
-
-def say(line: str) -> None:
-    sys.stdout.write(line + "\n")
-    sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -47,8 +47,8 @@ def test_a_queue_that_only_tasks_name_gets_its_row(connection: psycopg.Connectio
 @pytest.mark.parametrize(
     ("arguments", "code", "message", "hint"),
     [
-        ("'mial', '1 day'", "OR005", "there is no queue 'mial'", "Known are default."),
-        ("NULL, '1 day'", "OR005", "there is no queue NULL", "Known are default."),
+        ("'mial', '1 day'", "OR005", "there is no queue 'mial'", "The queues are default."),
+        ("NULL, '1 day'", "OR005", "there is no queue NULL", "The queues are default."),
         (
             "'default'",
             "OR006",
@@ -59,13 +59,13 @@ def test_a_queue_that_only_tasks_name_gets_its_row(connection: psycopg.Connectio
             "'default', '-1 day'",
             "OR006",
             "keep_finished is -1 days and keep_dead is left out; both must lie between 0 and 1000 years",
-            "To keep everything, say 1000 years.",
+            "To keep everything, write 1000 years.",
         ),
         (
             "'default', keep_dead => '1001 years'",
             "OR006",
             "keep_finished is left out and keep_dead is 1001 years; both must lie between 0 and 1000 years",
-            "To keep everything, say 1000 years.",
+            "To keep everything, write 1000 years.",
         ),
     ],
 )

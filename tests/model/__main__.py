@@ -7,6 +7,7 @@ from tests.model.explore import Explorer, Walk
 from tests.model.protocol import Queue
 from tests.model.rules import Bounds
 from tests.model.variants import TRIO, VARIANTS, WORLD, walked
+from tests.say import say
 
 LONG = {
     "two workers, one task of two attempts": (Bounds(), False),
@@ -52,11 +53,6 @@ def verdict(walk: Walk) -> str:
     if walk.found is not None:
         return f"{walk.found.invariant}\n{walk.found}"
     return "no invariant is broken" if walk.finished else "not finished"
-
-
-def say(line: str) -> None:
-    sys.stdout.write(line + "\n")
-    sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from queue import Empty, SimpleQueue
 from tests.mutants.faults import MUTANTS
 from tests.mutants.mutant import REPOSITORY, Mutant, copy_of, mutated
 from tests.mutants.trial import Trial, on_trial, tested
+from tests.say import say
 
 CLEAN_SECONDS = 900.0
 CLEAN_TRIES = 2
@@ -106,11 +107,6 @@ def summary(trials: Sequence[Trial], unproven: Sequence[str], seconds: float) ->
     lines += [f"NOT CAUGHT: {trial.mutant.name} ({trial.verdict})" for trial in trials if trial not in caught]
     lines += [f"FAILS WITHOUT ANY FAULT: {test}" for test in unproven]
     return "\n".join(lines)
-
-
-def say(line: str) -> None:
-    sys.stdout.write(line + "\n")
-    sys.stdout.flush()
 
 
 if __name__ == "__main__":

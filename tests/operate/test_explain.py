@@ -321,7 +321,7 @@ def test_a_worker_that_was_killed_is_known_to_be_gone_before_its_beat_is_missed(
     connection.execute("SELECT pg_advisory_lock(71)")
     task_id = insert(connection, type="shop.knock", payload=Jsonb({"door": 71}))
     held = "SELECT count(*) FROM orchestrator.workers WHERE beacon IS NOT NULL"
-    with processes.worker(database_url, tmp_path / "log") as process:
+    with processes.worker(database_url, tmp_path / "log", ORCHESTRATOR_DEAD_AFTER_SECONDS="3600") as process:
         eventually(
             lambda: status(connection, task_id) == "running" and one(connection, held),
             "it runs, with a beacon",

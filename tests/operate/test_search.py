@@ -378,7 +378,7 @@ def test_only_the_leaves_of_the_right_days_are_searched(
 @pytest.mark.parametrize(
     ("word", "message"),
     [
-        ("payload.a", "says no value"),
+        ("payload.a", "has no value"),
         ("payload.=1", "empty step"),
         ("payload.a..b=1", "empty step"),
         ('payload."a=1', "empty step"),

@@ -28,7 +28,7 @@ def test_a_state_has_its_role_and_its_reason(connection: psycopg.Connection) -> 
 
 
 @pytest.mark.parametrize(
-    ("name", "advice"), [("defualt", "Did you mean default?"), ("xyz", "Known are default.")]
+    ("name", "advice"), [("defualt", "Did you mean default?"), ("xyz", "The queues are default.")]
 )
 def test_an_unknown_queue_gets_a_suggestion(connection: psycopg.Connection, name: str, advice: str) -> None:
     """Nothing changes, and no queue of that name is made."""

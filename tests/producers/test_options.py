@@ -185,7 +185,7 @@ def test_a_misspelt_option_gets_a_suggestion(option: str, meant: str, note: Any,
 def test_an_unknown_option_gets_the_list(note: Any) -> None:
     """There are ten."""
     with pytest.raises(
-        TypeError, match="there is no option eta; known are queue, priority, run_at, delay, key,"
+        TypeError, match="there is no option eta; the options are queue, priority, run_at, delay, key,"
     ):
         note.using(eta=5)
 

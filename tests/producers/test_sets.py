@@ -186,7 +186,7 @@ def bad_items(note: Any) -> dict[str, tuple[Any, type[Exception], str]]:
     """Return invalid items, with the error of each, after its index."""
     return {
         "a wrong name": ({"nummer": 1}, TypeError, r": note: got an unexpected keyword argument 'nummer'"),
-        "no mapping": (7, TypeError, r" is a int; it must be a mapping of arguments, or a call"),
+        "no mapping": (7, TypeError, r" is of type int; it must be a mapping of arguments, or a call"),
         "a payload": ({"text": "a\x00"}, PayloadRefused, r"\.payload\.text contains"),
         "an option": (note.using(priority=999).call(), EnqueueRefused, r": the priority is 999"),
         "the database": (

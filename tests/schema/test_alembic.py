@@ -104,7 +104,7 @@ def test_alembic_makes_the_same_database_as_migrate(database_url: str, empty_dat
     assert everything(database_url) == everything(empty_database_url)
     first, *_, last = output.splitlines()
     assert first.startswith("up to 0001: The foundation")
-    assert f"the database was at nothing and is at {HEAD} now" == last
+    assert f"the database had no schema and is at {HEAD} now" == last
 
 
 def test_a_second_upgrade_grants_again(database_url: str, connection: psycopg.Connection) -> None:
@@ -137,8 +137,8 @@ def test_alembic_downgrades_and_upgrades_again(database_url: str) -> None:
     up = done(alembic("upgrade", "head", url=database_url))
 
     assert "down from 0001: The foundation" in down
-    assert f"the database was at {HEAD} and is at nothing now" in down
-    assert f"the database was at nothing and is at {HEAD} now" in up
+    assert f"the database was at {HEAD} and has no schema now" in down
+    assert f"the database had no schema and is at {HEAD} now" in up
     assert before == everything(database_url)
 
 
@@ -173,7 +173,7 @@ def test_the_url_of_the_ini_is_the_database(copy: Path, empty_database_url: str,
 
     output = done(alembic("upgrade", "head", ini=ini, url="postgresql://127.0.0.1:1/elsewhere"))
 
-    assert "was at nothing" in output
+    assert "had no schema" in output
     assert everything(database_url) == everything(empty_database_url)
 
 

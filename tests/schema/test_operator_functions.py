@@ -35,11 +35,14 @@ def test_requeue_runs_a_task_again_and_keeps_the_reason(connection: psycopg.Conn
 
 
 @pytest.mark.parametrize("function", ["requeue", "cancel"])
-def test_an_unknown_task_is_an_error(connection: psycopg.Connection, function: LiteralString) -> None:
+@pytest.mark.parametrize("task_id", ["4711", "NULL"])
+def test_an_unknown_task_is_an_error(
+    connection: psycopg.Connection, function: LiteralString, task_id: LiteralString
+) -> None:
     """A mistyped id must not look like a success."""
-    diagnostic = refusal(connection, f"SELECT orchestrator.{function}(4711)")
+    diagnostic = refusal(connection, f"SELECT orchestrator.{function}({task_id})")
 
-    assert ("OR004", "there is no task 4711") == (diagnostic.sqlstate, diagnostic.message_primary)
+    assert ("OR004", f"there is no task {task_id}") == (diagnostic.sqlstate, diagnostic.message_primary)
 
 
 def test_cancel_is_true_also_the_second_time(connection: psycopg.Connection) -> None:
@@ -168,7 +171,7 @@ def test_an_unknown_queue_is_refused_with_the_known_ones(
     """A misspelt name must not leave the intended queue running."""
     diagnostic = refusal(connection, f"SELECT orchestrator.{function}({queue})")
 
-    assert ("OR005", "Known are default.") == (diagnostic.sqlstate, diagnostic.message_hint)
+    assert ("OR005", "The queues are default.") == (diagnostic.sqlstate, diagnostic.message_hint)
 
 
 def test_a_queue_that_only_tasks_or_types_name_is_known(connection: psycopg.Connection) -> None:

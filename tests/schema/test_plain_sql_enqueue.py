@@ -91,7 +91,7 @@ def test_a_future_task_is_scheduled(connection: psycopg.Connection) -> None:
     assert "pending" == read(connection, insert(connection, type="t", status="scheduled"), "status")
 
 
-WINDOW = "key_window must be longer than nothing, and at most 100 years"
+WINDOW = "key_window is 00:00:00; it must be longer than 0, and at most 100 years"
 
 
 @pytest.mark.parametrize(
@@ -289,7 +289,7 @@ def test_enqueue_many_answers_in_order(connection: psycopg.Connection) -> None:
         ({"type": "t", "prioritty": 1}, "OR006", "it has an unknown member 'prioritty'"),
         ({"type": "t", "priority": 101}, "OR006", "the priority is 101; it must lie between 0 and 100"),
         ({"type": "t", "payload": [SECRET]}, "OR002", "the payload must be a JSON object, not array"),
-        ({"type": "t", "tags": "x"}, "OR006", "its tags are no array"),
+        ({"type": "t", "tags": "x"}, "OR006", "its tags are not an array"),
         ({"type": "t", "run_at": "2030-01-01", "delay": "1 s"}, "OR006", "run_at and delay were both given"),
         ({"type": "t", "run_at": "soon"}, "OR006", 'invalid input syntax for type timestamp with time zone: "soon"'),
         ({"type": "t", "key": "k", "key_window": "0"}, "OR006", WINDOW),

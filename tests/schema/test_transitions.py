@@ -207,7 +207,7 @@ def test_the_options_of_a_finished_task_do_not_change(
 
     assert (
         "OR001",
-        f"task {task_id} is {status} and keeps what it was run with; {column} cannot be changed",
+        f"task {task_id} is {status}; {column} cannot be changed any more",
     ) == (
         diagnostic.sqlstate,
         diagnostic.message_primary,
@@ -218,15 +218,29 @@ def test_the_options_of_a_finished_task_do_not_change(
     assert "pending" == read(connection, task_id, "status")
 
 
+@pytest.mark.parametrize("status", ["pending", "running", *sorted(FINISHED)])
+def test_the_id_does_not_change(connection: psycopg.Connection, status: Status) -> None:
+    """With an id ahead of the sequence, a later INSERT would fail. A requeue cannot bring one along, either."""
+    task_id = put(connection, status)
+
+    for change in ("id = id + 1", "id = id + 1, status = 'pending'"):
+        diagnostic = refusal(connection, CHANGE.format(change))
+
+        assert ("OR006", f"task {task_id}: id cannot be changed") == (
+            diagnostic.sqlstate,
+            diagnostic.message_primary,
+        )
+    connection.execute("UPDATE orchestrator.tasks SET id = id, status = 'pending'")
+
+
 def test_one_finished_task_refuses_a_change_of_many(connection: psycopg.Connection) -> None:
     """All or nothing; the intended WHERE works."""
     waits, ended = put(connection), put(connection, "dead_letter")
 
     diagnostic = refusal(connection, "UPDATE orchestrator.tasks SET priority = 75, run_at = '2020-01-01 UTC'")
 
-    assert (
-        f"task {ended} is dead_letter and keeps what it was run with; priority, run_at cannot be changed"
-        == (diagnostic.message_primary)
+    assert f"task {ended} is dead_letter; priority, run_at cannot be changed any more" == (
+        diagnostic.message_primary
     )
     assert f"SET status = 'pending', priority = …, run_at = … WHERE id = {ended}" in (
         diagnostic.message_hint or ""

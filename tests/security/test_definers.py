@@ -4,7 +4,6 @@ Such a function must find its names in our schema, whatever search_path the call
 builds from unquoted text.
 """
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import psycopg
@@ -99,13 +98,6 @@ TEMPORARY = """
     $$
 """
 PATHS = ("evil, pg_temp, pg_catalog, orchestrator", "pg_temp, evil, orchestrator, pg_catalog")
-
-
-@pytest.fixture
-def login(administrator: psycopg.Connection, database_url: str) -> Iterator[Login]:
-    """Log in as a new member of one of the roles."""
-    with logins(administrator, database_url) as log_in:
-        yield log_in
 
 
 def test_every_function_sets_our_search_path(connection: psycopg.Connection) -> None:

@@ -131,6 +131,9 @@ def test_no_error_repeats_an_unreadable_url(step: int) -> None:
             f"postgresql://jane:{WORD}@x@db/shop",
             "the host is no name and no address",
         ),
+        # Python refuses to look these up, with an error of its own.
+        (f"postgresql://jane:{WORD}@shop..example/shop", "the host is no name and no address"),
+        (f"host={WORD * 4} user=jane", "the host is no name and no address"),
         (f"postgresql://jane:a/{WORD}@db/shop", "the port is no number"),
         (f"postgresql://jane:/{WORD}@db/shop", "a / stands before the @ that ends the password"),
         (f"postgresql://jane:%zz{WORD}@db/shop", "it is no URL of PostgreSQL, and no list of key=value"),

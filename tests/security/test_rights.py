@@ -1,12 +1,10 @@
 """The matrix of role × object × verb is the same in the reference page, in the catalog and in real attempts."""
 
-from collections.abc import Iterator
-
 import psycopg
 import pytest
 
 from tests.docs.pages import REPOSITORY
-from tests.schema.logins import Login, logins
+from tests.schema.logins import Login
 from tests.security.rights import ROLES, granted, matrix, objects, tried
 
 PAGE = REPOSITORY / "docs" / "reference" / "rights.md"
@@ -44,13 +42,6 @@ POWERS = """
     FROM pg_auth_members AS m
     WHERE m.member::regrole::text LIKE 'orchestrator\\_%'
 """
-
-
-@pytest.fixture
-def login(administrator: psycopg.Connection, database_url: str) -> Iterator[Login]:
-    """Log in as a new member of exactly one role; the name `public` makes a member of no role."""
-    with logins(administrator, database_url) as log_in:
-        yield log_in
 
 
 @pytest.mark.parametrize("role", ROLES)

@@ -23,7 +23,8 @@ from orchestrator.postgres.session import SETTINGS, Connection
 from orchestrator.task.claimed import Claimed, unknown
 from orchestrator.task.outcome import Outcome, Released
 from orchestrator.worker.beat_report import Report, ask, with_leases
-from orchestrator.worker.heartbeat import DEREGISTER, REGISTER
+from orchestrator.worker.heartbeat import DEREGISTER
+from orchestrator.worker.register import REGISTER
 from tests.clock import REPLACEMENT
 from tests.stateful import statements
 from tests.stateful.at_once import AtOnce, at_once

@@ -65,7 +65,7 @@ def drained(worker: Mate, remembered: ScanPositions, count: int) -> ScanPosition
         worker.finish_all([Outcome(task, Completed(None)) for task in found])
     # However fast this machine is.
     remembered.learn([], 1.0)
-    assert remembered.is_dear
+    assert remembered.is_costly
     return remembered
 
 
@@ -182,7 +182,7 @@ def test_after_the_snapshot_the_memory_is_forgotten(
     last = put(connection, priority=0)
 
     looks, found = 0, set[int]()
-    while remembered.is_dear:
+    while remembered.is_costly:
         found |= {task.id for task in worker.claim(batch_size=10, positions=remembered)}
         looks += 1
         assert looks < 1000

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from orchestrator.claim import ScanPositions, scan_positions
 from orchestrator.claim.scan_positions import (
     BACK,
+    COSTLY_SECONDS,
     CUTS_MAX,
-    DEAR_SECONDS,
     FRONT,
     GAP,
     HOUR,
@@ -24,9 +24,9 @@ from orchestrator.claim.scan_positions import (
 )
 from orchestrator.task.claimed import Claimed, unknown
 
-DEAR = DEAR_SECONDS * 1.5
-VERY_DEAR = 3 * SLICE_SECONDS
-CHEAP = DEAR_SECONDS / 10
+COSTLY = COSTLY_SECONDS * 1.5
+VERY_COSTLY = 3 * SLICE_SECONDS
+CHEAP = COSTLY_SECONDS / 10
 # Two priorities of a queue with strict order lie a thousand years for each point apart; an hour will do.
 LOW, HIGH = 100 * HOUR, 50 * HOUR
 
@@ -74,12 +74,12 @@ def tasks(spots: Iterable[Spot]) -> list[Claimed]:
     return sorted(made, key=lambda task: (task.queue, task.position, task.id))
 
 
-def dear(*claims: Iterable[Spot]) -> ScanPositions:
+def costly(*claims: Iterable[Spot]) -> ScanPositions:
     """Return a memory of these claims, the last of which was slow. It does not look inside yet."""
     made = ScanPositions()
     for spots in claims[:-1]:
         made.learn(tasks(spots), CHEAP)
-    made.learn(tasks(claims[-1]), DEAR + scan_positions.DEAR_SECONDS_FOR_EACH * 1000)
+    made.learn(tasks(claims[-1]), COSTLY + scan_positions.COSTLY_SECONDS_FOR_EACH * 1000)
     return made
 
 
@@ -94,7 +94,7 @@ def sees(made: ScanPositions, spot: Spot) -> int:
     return looked_at(ranges, spot)
 
 
-def look_inside(made: ScanPositions, clock: Clock, *, seconds: float = DEAR) -> list[Range]:
+def look_inside(made: ScanPositions, clock: Clock, *, seconds: float = COSTLY) -> list[Range]:
     """Wait until a slice is due, and claim nothing. Return where that claim looked."""
     clock.now += 1000.0
     ranges = made.ranges(["default"])
@@ -115,14 +115,14 @@ def test_fast_claims_look_everywhere(clock: Clock) -> None:
 def test_a_large_batch_may_take_longer(clock: Clock) -> None:
     """Each found task has its cost, with or without dead entries."""
     made = ScanPositions()
-    made.learn(tasks(Spot(LOW, n) for n in range(1000)), DEAR)
+    made.learn(tasks(Spot(LOW, n) for n in range(1000)), COSTLY)
 
-    assert not made.is_dear
+    assert not made.is_costly
 
 
 def test_slow_claims_skip_the_emptied_ranges(clock: Clock) -> None:
     """They look before the ranges, where more urgent tasks arrive, and behind them, where the next tasks arrive."""
-    made = dear([Spot(LOW, 5)], [Spot(LOW + 100, 2)])
+    made = costly([Spot(LOW, 5)], [Spot(LOW + 100, 2)])
 
     assert [
         Range("default", FRONT, (LOW - GAP, 0)),
@@ -132,7 +132,7 @@ def test_slow_claims_skip_the_emptied_ranges(clock: Clock) -> None:
 
 def test_each_priority_has_a_range_of_its_own(clock: Clock) -> None:
     """A new task may come behind the last of the more urgent ones and before the first of the others."""
-    made = dear([Spot(HIGH), Spot(LOW), Spot(HIGH + 7), Spot(LOW + 7)])
+    made = costly([Spot(HIGH), Spot(LOW), Spot(HIGH + 7), Spot(LOW + 7)])
 
     assert [
         Range("default", FRONT, (HIGH - GAP, 0)),
@@ -164,7 +164,7 @@ def test_a_range_grows_at_both_ends(clock: Clock) -> None:
 
 def test_equal_positions_are_ordered_by_their_ids(clock: Clock) -> None:
     """Tasks of one transaction share their position, so a range ends at an id."""
-    made = dear([Spot(LOW, 10), Spot(LOW, 20)])
+    made = costly([Spot(LOW, 10), Spot(LOW, 20)])
 
     assert [0, 0, 1] == [sees(made, Spot(LOW, number)) for number in (15, 20, 21)]
 
@@ -181,7 +181,7 @@ def test_one_position_can_be_cut_no_further(clock: Clock) -> None:
 
 def test_queues_are_remembered_apart(clock: Clock) -> None:
     """There is no memory of a queue without claims. The order of the call is kept."""
-    made = dear([Spot(LOW, queue="a"), Spot(HIGH, queue="b")])
+    made = costly([Spot(LOW, queue="a"), Spot(HIGH, queue="b")])
 
     ranges = made.ranges(["c", "b", "a"])
 
@@ -195,7 +195,7 @@ def test_queues_are_remembered_apart(clock: Clock) -> None:
 
 def test_too_many_ranges_are_forgotten(clock: Clock) -> None:
     """A look beside each of a hundred ranges would be as slow as a look everywhere: that queue begins anew."""
-    made = dear([Spot(n * HOUR) for n in range(STRETCHES_MAX)])
+    made = costly([Spot(n * HOUR) for n in range(STRETCHES_MAX)])
     assert 0 == sees(made, Spot(0))
 
     made.learn(tasks([Spot(STRETCHES_MAX * HOUR)]), CHEAP)
@@ -205,18 +205,18 @@ def test_too_many_ranges_are_forgotten(clock: Clock) -> None:
 
 def test_a_range_that_stays_slow_grows_to_the_front(clock: Clock) -> None:
     """Other workers have claimed there before, and their dead entries slow our claims."""
-    made = dear([Spot(LOW)])
+    made = costly([Spot(LOW)])
     before = Spot(LOW - 3 * GAP)
     assert 1 == sees(made, before)
 
-    made.learn([], DEAR)
+    made.learn([], COSTLY)
 
     assert 0 == sees(made, before)
 
 
 def test_a_twentieth_of_the_time_is_used_for_the_ranges(clock: Clock) -> None:
     """After a look inside, nineteen times as long without one."""
-    made = dear([Spot(LOW)])
+    made = costly([Spot(LOW)])
     look_inside(made, clock, seconds=0.010)
     for later, seen in ((0.15, 0), (0.10, 1)):
         clock.now += later
@@ -226,9 +226,9 @@ def test_a_twentieth_of_the_time_is_used_for_the_ranges(clock: Clock) -> None:
 @pytest.mark.parametrize("doublings", [0, 1, 3, 10, 12])
 def test_a_cycle_of_slices_shows_every_place_once(clock: Clock, doublings: int) -> None:
     """With slices of any size; the rest is searched all the time."""
-    made = dear([Spot(HIGH), Spot(HIGH + 9 * GAP // 10), Spot(LOW), Spot(LOW + 900)])
+    made = costly([Spot(HIGH), Spot(HIGH + 9 * GAP // 10), Spot(LOW), Spot(LOW + 900)])
     for _ in range(doublings):
-        look_inside(made, clock, seconds=VERY_DEAR)
+        look_inside(made, clock, seconds=VERY_COSTLY)
     places = [
         Spot(start + offset)
         for start in (HIGH, LOW)
@@ -246,9 +246,9 @@ def test_a_cycle_of_slices_shows_every_place_once(clock: Clock, doublings: int) 
 
 def test_fast_slices_become_larger(clock: Clock) -> None:
     """Only after a whole cycle: one fast slice says nothing about the others."""
-    made = dear([Spot(LOW)])
+    made = costly([Spot(LOW)])
     for _ in range(3):
-        look_inside(made, clock, seconds=VERY_DEAR)
+        look_inside(made, clock, seconds=VERY_COSTLY)
     assert 8 + 1 == cycle_length(made, clock)
 
     for _ in range(10):
@@ -267,10 +267,10 @@ def cycle_length(made: ScanPositions, clock: Clock) -> int:
 
 def test_ranges_are_forgotten_after_a_fast_look_at_everything(clock: Clock) -> None:
     """Then the snapshot has ended, and the dead entries are gone. Not before."""
-    made = dear([Spot(LOW), Spot(HIGH)])
+    made = costly([Spot(LOW), Spot(HIGH)])
     for _ in range(4):
         look_inside(made, clock, seconds=CHEAP)
-    assert made.is_dear
+    assert made.is_costly
 
     look_inside(made, clock, seconds=CHEAP)
 
@@ -279,7 +279,7 @@ def test_ranges_are_forgotten_after_a_fast_look_at_everything(clock: Clock) -> N
 
 def test_with_nothing_to_do_it_looks_everywhere(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     """For a twentieth of the time. If that is fast, dead entries were not the cause."""
-    made = dear([Spot(LOW)])
+    made = costly([Spot(LOW)])
     monkeypatch.setattr(scan_positions, "IDLE_SECONDS", 1.0)
     clock.now += 0.9
     assert made.ranges(["default"]) is not None
@@ -293,7 +293,7 @@ def test_with_nothing_to_do_it_looks_everywhere(clock: Clock, monkeypatch: pytes
     assert made.ranges(["default"]) is None
     made.learn([], CHEAP)
 
-    assert not made.is_dear
+    assert not made.is_costly
 
 
 def test_large_payloads_and_a_slow_network_do_not_count_as_slow_claims(clock: Clock) -> None:
@@ -303,21 +303,21 @@ def test_large_payloads_and_a_slow_network_do_not_count_as_slow_claims(clock: Cl
     made.learn(large, 0.2)
     made.learn([], 0.150, round_trip_seconds=0.070)
 
-    assert not made.is_dear
+    assert not made.is_costly
 
 
 def test_one_slow_slice_keeps_the_ranges(clock: Clock) -> None:
     """There are still dead entries."""
-    made = dear([Spot(LOW), Spot(HIGH)])
+    made = costly([Spot(LOW), Spot(HIGH)])
     for n in range(12):
-        look_inside(made, clock, seconds=DEAR if n % 2 else CHEAP)
+        look_inside(made, clock, seconds=COSTLY if n % 2 else CHEAP)
 
-    assert made.is_dear
+    assert made.is_costly
 
 
 def test_a_fast_look_beside_the_ranges_is_no_reason_to_forget(clock: Clock) -> None:
     """It is fast because it skips them."""
-    made = dear([Spot(LOW)])
+    made = costly([Spot(LOW)])
     for n in range(100):
         made.ranges(["default"])
         made.learn(tasks([Spot(LOW + n)]), CHEAP)
@@ -347,14 +347,14 @@ def test_each_position_is_looked_at_within_a_cycle(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(scan_positions, "time", clock)
         patch.setattr(scan_positions, "IDLE_SECONDS", float("inf"))
-        made = dear(*claims)
+        made = costly(*claims)
         for _ in range(growths):
             beside = made.ranges(queues)
-            made.learn([], DEAR)
+            made.learn([], COSTLY)
         for _ in range(doublings):
             clock.now += 1000.0
             made.ranges(queues)
-            made.learn([], VERY_DEAR)
+            made.learn([], VERY_COSTLY)
         clock.now += 0.1
         beside = made.ranges(queues) or []
         cycle = []

@@ -155,7 +155,7 @@ def test_any_exception_of_a_handler_ends_only_its_attempt(
     ("result", "reason"),
     [
         ({1, 2}, "result is a set"),
-        (object(), "result is a object"),
+        (object(), "result is of type object"),
         ({"at": [datetime(2026, 1, 1)]}, "result.at[0] is a datetime without a UTC offset"),
         (float("nan"), "result is nan"),
         ({"a": "\x00"}, "result.a contains \\u0000"),

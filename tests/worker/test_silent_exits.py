@@ -1,6 +1,5 @@
 """Processes that end with a status of success, and have not stopped: os._exit(0) in a handler or in the application."""
 
-import json
 import signal
 from pathlib import Path
 
@@ -11,18 +10,11 @@ from tests.patience import eventually
 from tests.tiers import long
 from tests.worker.processes import run, worker
 from tests.worker.running import attempts, status, task, value
+from tests.worker.test_broken_processes import enqueue
 from tests.worker.test_parent import children, serving
 from tests.worker.test_processes import DOOR, door, open_to_all
 
 APP = "tests.worker.breaking:app"
-
-
-def enqueue(connection: psycopg.Connection, kind: str, **payload: object) -> int:
-    return int(
-        value(
-            connection, "SELECT orchestrator.enqueue(%s, %s::jsonb)", f"breaking.{kind}", json.dumps(payload)
-        )
-    )
 
 
 # Three losses alone, after two beside others, make a dead letter. One is given back of the last attempt.

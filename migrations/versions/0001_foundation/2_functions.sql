@@ -98,7 +98,7 @@ BEGIN
         IF NOT EXISTS (SELECT FROM orchestrator.tasks AS t WHERE t.id = cancel.task_id) THEN
             RAISE EXCEPTION USING
                 ERRCODE = 'OR004',
-                MESSAGE = format('there is no task %s', cancel.task_id),
+                MESSAGE = format('there is no task %s', coalesce(cancel.task_id::text, 'NULL')),
                 HINT = 'It may have been deleted, or removed by retention.';
         ELSIF round = 100 THEN
             RAISE EXCEPTION USING
@@ -596,7 +596,7 @@ BEGIN
                 RAISE EXCEPTION USING
                     ERRCODE = 'OR006',
                     MESSAGE = format('it has an unknown member %s', orchestrator.quote_short(refused)),
-                    HINT = format('Known are %s.', array_to_string(known, ', '));
+                    HINT = format('The members are %s.', array_to_string(known, ', '));
             END IF;
             CONTINUE WHEN holders[n] <> new_ids[n];
             IF item.value ->> 'run_at' IS NOT NULL AND item.value ->> 'delay' IS NOT NULL THEN
@@ -606,7 +606,7 @@ BEGIN
             SELECT k INTO refused FROM unnest(lists) AS k WHERE jsonb_typeof(item.value -> k) NOT IN ('array', 'null') LIMIT 1;
             IF FOUND THEN
                 RAISE EXCEPTION USING
-                    ERRCODE = 'OR006', MESSAGE = format('its %s are no array', refused), HINT = 'For example ["urgent"].';
+                    ERRCODE = 'OR006', MESSAGE = format('its %s are not an array', refused), HINT = 'For example ["urgent"].';
             END IF;
             PERFORM orchestrator.insert_task(
                 new_ids[n],
@@ -820,7 +820,7 @@ DECLARE
     leaf text;
 BEGIN
     IF the_day NOT BETWEEN '1970-01-01' AND '9000-01-01' THEN
-        RAISE EXCEPTION USING ERRCODE = 'OR006', MESSAGE = format('%s is no day for a leaf', the_day);
+        RAISE EXCEPTION USING ERRCODE = 'OR006', MESSAGE = format('the day is %s; it must lie between the years 1970 and 9000', the_day);
     END IF;
     leaf := 'tasks_done_' || to_char(the_day, 'YYYYMMDD');
     IF to_regclass(format('orchestrator.%I', leaf)) IS NOT NULL THEN
@@ -863,7 +863,7 @@ BEGIN
             ERRCODE = 'OR005',
             MESSAGE = format('there is no queue %s', orchestrator.quote_short(ensure_queue.queue)),
             HINT = (
-                SELECT format('Known are %s%s.', string_agg(k.name, ', ' ORDER BY k.name), CASE WHEN count(*) = 20 THEN ', …' END)
+                SELECT format('The queues are %s%s.', string_agg(k.name, ', ' ORDER BY k.name), CASE WHEN count(*) = 20 THEN ', …' END)
                 FROM (SELECT q.name FROM orchestrator.queues AS q ORDER BY q.name LIMIT 20) AS k
             );
     END IF;
@@ -1616,7 +1616,10 @@ BEGIN
     THEN
         RAISE EXCEPTION USING
             ERRCODE = 'OR001',
-            MESSAGE = format('a new task cannot begin as %s, or with the marks of an attempt', trim(orchestrator.quote_short(NEW.status), '''')),
+            MESSAGE = CASE
+                WHEN NEW.status IN ('pending', 'scheduled') THEN 'a new task cannot have the marks of an attempt'
+                ELSE format('a new task cannot begin as %s', trim(orchestrator.quote_short(NEW.status), ''''))
+            END,
             HINT = 'Leave status, lease, worker_id, attempt, losses, the attempt''s times, result, error and progress out of the INSERT.';
     END IF;
     IF draining THEN
@@ -1741,7 +1744,7 @@ BEGIN
             WHEN NEW.status = 'dead_letter' THEN 'Only a worker gives a task up. To stop it, set status = ''cancelled''.'
             WHEN NEW.status = 'blocked' THEN 'Only a dependency blocks a task. To stop a queue: SELECT orchestrator.pause_queue(…).'
             WHEN NEW.status IN ('claimed', 'running', 'completed') THEN 'Only a worker does that. To run it now, set status = ''pending''.'
-            ELSE 'Known are scheduled, blocked, pending, claimed, running, completed, cancelled and dead_letter.'
+            ELSE 'The statuses are scheduled, blocked, pending, claimed, running, completed, cancelled and dead_letter.'
         END;
         RAISE EXCEPTION USING
             ERRCODE = 'OR001',
@@ -2797,11 +2800,27 @@ BEGIN
     WHERE n.value IS DISTINCT FROM to_jsonb(OLD) -> n.key AND n.key <> 'position';
     RAISE EXCEPTION USING
         ERRCODE = 'OR001',
-        MESSAGE = format('task %s is %s and keeps what it was run with; %s cannot be changed', OLD.id, OLD.status, changed),
+        MESSAGE = format('task %s is %s; %s cannot be changed any more', OLD.id, OLD.status, changed),
         HINT = format(
             'Requeue it with the change: UPDATE orchestrator.tasks SET status = ''pending'', %s = … WHERE id = %s',
             replace(changed, ', ', ' = …, '), OLD.id
         );
+END
+$$;
+
+-- functions/refuse_new_id.sql
+-- Row trigger: refuse to renumber a task. An id ahead of the sequence would make a later, correct INSERT fail, and the id
+-- of a finished task the end of this one.
+CREATE OR REPLACE FUNCTION orchestrator.refuse_new_id()
+RETURNS trigger
+LANGUAGE plpgsql
+SET search_path = pg_catalog, orchestrator, pg_temp
+AS $$
+BEGIN
+    RAISE EXCEPTION USING
+        ERRCODE = 'OR006',
+        MESSAGE = format('task %s: id cannot be changed', OLD.id),
+        HINT = 'The database numbers the tasks itself. For a name of your own, use idempotency_key.';
 END
 $$;
 
@@ -2824,7 +2843,7 @@ BEGIN
         IF NOT EXISTS (SELECT FROM orchestrator.tasks AS t WHERE t.id = requeue.task_id) THEN
             RAISE EXCEPTION USING
                 ERRCODE = 'OR004',
-                MESSAGE = format('there is no task %s', requeue.task_id),
+                MESSAGE = format('there is no task %s', coalesce(requeue.task_id::text, 'NULL')),
                 HINT = 'It may have been deleted, or removed by retention.';
         ELSIF round = 100 THEN
             RAISE EXCEPTION USING
@@ -3218,7 +3237,7 @@ BEGIN
                 'keep_finished is %s and keep_dead is %s; both must lie between 0 and 1000 years',
                 coalesce(set_retention.keep_finished::text, 'left out'), coalesce(set_retention.keep_dead::text, 'left out')
             ),
-            HINT = 'To keep everything, say 1000 years.';
+            HINT = 'To keep everything, write 1000 years.';
     END IF;
     PERFORM orchestrator.ensure_queue(set_retention.queue);
     SELECT * INTO old FROM orchestrator.queues AS q WHERE q.name = set_retention.queue FOR UPDATE;
@@ -3297,7 +3316,7 @@ BEGIN
     IF key_window <= interval '0' OR key_window > interval '100 years' THEN
         RAISE EXCEPTION USING
             ERRCODE = 'OR006',
-            MESSAGE = 'key_window must be longer than nothing, and at most 100 years',
+            MESSAGE = format('key_window is %s; it must be longer than 0, and at most 100 years', key_window),
             HINT = 'Leave the key out if the task may be enqueued twice.';
     END IF;
     -- An entry of the index on both has at most 2,704 bytes; 500 characters may have 2,000 bytes, and those of a type

@@ -7,6 +7,7 @@ from typing import Any
 import psycopg
 
 from orchestrator.operate import Search, find
+from orchestrator.task.duration import cut, shown
 
 
 def matches(connection: psycopg.Connection[Any], search: Search) -> str:
@@ -21,8 +22,9 @@ def hints(connection: psycopg.Connection[Any], search: Search) -> Iterator[str]:
         for name in given:
             if "*" not in name and name not in names:
                 near = difflib.get_close_matches(name, names, n=1)
-                yield f"There is no {word} {name!r}" + (f"; did you mean {near[0]!r}?" if near else "")
+                yield f"There is no {word} {shown(name)}" + (f"; did you mean {near[0]!r}?" if near else "")
     for condition in search.payload:
         path = ".".join(condition.path)
         if not condition.value.startswith(('"', "{", "[")):
-            yield f"{condition.value} is not text here; for text write payload.{path}='\"{condition.value}\"'"
+            value = cut(condition.value)
+            yield f"{value} is not text here; for text write payload.{cut(path)}='\"{value}\"'"

@@ -66,7 +66,7 @@ BEGIN
                 RAISE EXCEPTION USING
                     ERRCODE = 'OR006',
                     MESSAGE = format('it has an unknown member %s', orchestrator.quote_short(refused)),
-                    HINT = format('Known are %s.', array_to_string(known, ', '));
+                    HINT = format('The members are %s.', array_to_string(known, ', '));
             END IF;
             CONTINUE WHEN holders[n] <> new_ids[n];
             IF item.value ->> 'run_at' IS NOT NULL AND item.value ->> 'delay' IS NOT NULL THEN
@@ -76,7 +76,7 @@ BEGIN
             SELECT k INTO refused FROM unnest(lists) AS k WHERE jsonb_typeof(item.value -> k) NOT IN ('array', 'null') LIMIT 1;
             IF FOUND THEN
                 RAISE EXCEPTION USING
-                    ERRCODE = 'OR006', MESSAGE = format('its %s are no array', refused), HINT = 'For example ["urgent"].';
+                    ERRCODE = 'OR006', MESSAGE = format('its %s are not an array', refused), HINT = 'For example ["urgent"].';
             END IF;
             PERFORM orchestrator.insert_task(
                 new_ids[n],

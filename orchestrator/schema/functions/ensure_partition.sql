@@ -11,7 +11,7 @@ DECLARE
     leaf text;
 BEGIN
     IF the_day NOT BETWEEN '1970-01-01' AND '9000-01-01' THEN
-        RAISE EXCEPTION USING ERRCODE = 'OR006', MESSAGE = format('%s is no day for a leaf', the_day);
+        RAISE EXCEPTION USING ERRCODE = 'OR006', MESSAGE = format('the day is %s; it must lie between the years 1970 and 9000', the_day);
     END IF;
     leaf := 'tasks_done_' || to_char(the_day, 'YYYYMMDD');
     IF to_regclass(format('orchestrator.%I', leaf)) IS NOT NULL THEN

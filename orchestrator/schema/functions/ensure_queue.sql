@@ -17,7 +17,7 @@ BEGIN
             ERRCODE = 'OR005',
             MESSAGE = format('there is no queue %s', orchestrator.quote_short(ensure_queue.queue)),
             HINT = (
-                SELECT format('Known are %s%s.', string_agg(k.name, ', ' ORDER BY k.name), CASE WHEN count(*) = 20 THEN ', …' END)
+                SELECT format('The queues are %s%s.', string_agg(k.name, ', ' ORDER BY k.name), CASE WHEN count(*) = 20 THEN ', …' END)
                 FROM (SELECT q.name FROM orchestrator.queues AS q ORDER BY q.name LIMIT 20) AS k
             );
     END IF;

@@ -154,7 +154,10 @@ BEGIN
     THEN
         RAISE EXCEPTION USING
             ERRCODE = 'OR001',
-            MESSAGE = format('a new task cannot begin as %s, or with the marks of an attempt', trim(orchestrator.quote_short(NEW.status), '''')),
+            MESSAGE = CASE
+                WHEN NEW.status IN ('pending', 'scheduled') THEN 'a new task cannot have the marks of an attempt'
+                ELSE format('a new task cannot begin as %s', trim(orchestrator.quote_short(NEW.status), ''''))
+            END,
             HINT = 'Leave status, lease, worker_id, attempt, losses, the attempt''s times, result, error and progress out of the INSERT.';
     END IF;
     IF draining THEN

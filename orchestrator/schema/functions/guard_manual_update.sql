@@ -67,7 +67,7 @@ BEGIN
             WHEN NEW.status = 'dead_letter' THEN 'Only a worker gives a task up. To stop it, set status = ''cancelled''.'
             WHEN NEW.status = 'blocked' THEN 'Only a dependency blocks a task. To stop a queue: SELECT orchestrator.pause_queue(…).'
             WHEN NEW.status IN ('claimed', 'running', 'completed') THEN 'Only a worker does that. To run it now, set status = ''pending''.'
-            ELSE 'Known are scheduled, blocked, pending, claimed, running, completed, cancelled and dead_letter.'
+            ELSE 'The statuses are scheduled, blocked, pending, claimed, running, completed, cancelled and dead_letter.'
         END;
         RAISE EXCEPTION USING
             ERRCODE = 'OR001',

@@ -14,7 +14,7 @@ BEGIN
     WHERE n.value IS DISTINCT FROM to_jsonb(OLD) -> n.key AND n.key <> 'position';
     RAISE EXCEPTION USING
         ERRCODE = 'OR001',
-        MESSAGE = format('task %s is %s and keeps what it was run with; %s cannot be changed', OLD.id, OLD.status, changed),
+        MESSAGE = format('task %s is %s; %s cannot be changed any more', OLD.id, OLD.status, changed),
         HINT = format(
             'Requeue it with the change: UPDATE orchestrator.tasks SET status = ''pending'', %s = … WHERE id = %s',
             replace(changed, ', ', ' = …, '), OLD.id

@@ -16,7 +16,7 @@ BEGIN
         IF NOT EXISTS (SELECT FROM orchestrator.tasks AS t WHERE t.id = requeue.task_id) THEN
             RAISE EXCEPTION USING
                 ERRCODE = 'OR004',
-                MESSAGE = format('there is no task %s', requeue.task_id),
+                MESSAGE = format('there is no task %s', coalesce(requeue.task_id::text, 'NULL')),
                 HINT = 'It may have been deleted, or removed by retention.';
         ELSIF round = 100 THEN
             RAISE EXCEPTION USING

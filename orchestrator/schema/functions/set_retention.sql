@@ -28,7 +28,7 @@ BEGIN
                 'keep_finished is %s and keep_dead is %s; both must lie between 0 and 1000 years',
                 coalesce(set_retention.keep_finished::text, 'left out'), coalesce(set_retention.keep_dead::text, 'left out')
             ),
-            HINT = 'To keep everything, say 1000 years.';
+            HINT = 'To keep everything, write 1000 years.';
     END IF;
     PERFORM orchestrator.ensure_queue(set_retention.queue);
     SELECT * INTO old FROM orchestrator.queues AS q WHERE q.name = set_retention.queue FOR UPDATE;

@@ -17,7 +17,7 @@ BEGIN
     IF key_window <= interval '0' OR key_window > interval '100 years' THEN
         RAISE EXCEPTION USING
             ERRCODE = 'OR006',
-            MESSAGE = 'key_window must be longer than nothing, and at most 100 years',
+            MESSAGE = format('key_window is %s; it must be longer than 0, and at most 100 years', key_window),
             HINT = 'Leave the key out if the task may be enqueued twice.';
     END IF;
     -- An entry of the index on both has at most 2,704 bytes; 500 characters may have 2,000 bytes, and those of a type

@@ -18,6 +18,14 @@ MUTANTS = (
         suites=("stations/test_claim.py", "races/test_claiming.py"),
     ),
     mutant(
+        "claim-before-the-beacon",
+        INTAKE,
+        "if self._idle.may_claim and not self._outbox.is_full else 0",
+        "if not self._outbox.is_full else 0",
+        why="A worker that its first task kills is missed after 30 s, and so is the one that takes its place.",
+        suites=("worker/test_first_claim.py",),
+    ),
+    mutant(
         "claim-locks-nothing",
         BATCH,
         "        FOR UPDATE SKIP LOCKED\n    ) AS found",

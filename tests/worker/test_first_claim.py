@@ -1,0 +1,86 @@
+"""A worker claims nothing before its row names its beacon: were it to die with its first task, nobody would miss it for
+30 s."""
+
+import psycopg
+import pytest
+
+from orchestrator import events
+from orchestrator.notify import listen
+from orchestrator.worker import idle_wait
+from tests.conftest import MakeApp
+from tests.patience import PATIENCE_SECONDS
+from tests.worker.running import recorded, run_until_empty, status, statuses, until, value, working
+
+CLAIMS = "SELECT array_agg(has_beacon ORDER BY claim) FROM claims"
+
+
+@pytest.fixture(autouse=True)
+def claims(connection: psycopg.Connection) -> None:
+    """Note of each claim of a task whether the row of its worker names a beacon then."""
+    connection.execute("CREATE TABLE claims (claim bigserial, has_beacon boolean)")
+    connection.execute(
+        "CREATE FUNCTION note_claim() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+        " INSERT INTO public.claims (has_beacon)"
+        " SELECT w.beacon IS NOT NULL FROM orchestrator.workers AS w WHERE w.id = NEW.worker_id;"
+        " RETURN NULL; END $$"
+    )
+    connection.execute(
+        "CREATE TRIGGER note_claim AFTER UPDATE ON orchestrator.tasks_live FOR EACH ROW"
+        " WHEN (OLD.status = 'pending' AND NEW.status = 'claimed') EXECUTE FUNCTION note_claim()"
+    )
+
+
+def test_a_new_worker_claims_with_its_beacon_in_its_row(
+    make_app: MakeApp, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The task was there before the worker."""
+    monkeypatch.setattr(idle_wait, "FIRST_BEACON_SECONDS", PATIENCE_SECONDS)
+    app = make_app()
+
+    @app.task(name="work")
+    async def work() -> None: ...
+
+    work.enqueue()
+    run_until_empty(app)
+
+    assert ({"completed": 1}, [True]) == (statuses(connection), value(connection, CLAIMS))
+
+
+async def test_a_worker_that_was_declared_dead_claims_with_its_new_beacon(
+    make_app: MakeApp, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its first beacon belonged to its first id."""
+    monkeypatch.setattr(idle_wait, "FIRST_BEACON_SECONDS", PATIENCE_SECONDS)
+    app = make_app(poll_seconds=0.1, heartbeat_seconds=0.1)
+
+    @app.task(name="work")
+    async def work() -> None: ...
+
+    dead = "UPDATE orchestrator.workers SET state = 'dead', beat_at = now() - interval '1 hour'"
+    with recorded(events.WorkerDeclaredDead) as died:
+        async with working(app):
+            first = await work.aenqueue()
+            await until(lambda: status(connection, first.id) == "completed", "it serves")
+            with connection.transaction():
+                connection.execute(dead)
+                second = value(connection, "SELECT orchestrator.enqueue('work')")
+            await until(lambda: status(connection, second) == "completed", "it serves again")
+
+    assert 1 == len(died)
+    assert [True, True] == value(connection, CLAIMS)
+
+
+def test_a_worker_that_notifications_do_not_reach_does_not_wait_for_ever(
+    make_app: MakeApp, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As behind PgBouncer: it can hold no beacon."""
+    monkeypatch.setattr(listen, "LISTEN_WORKERS", b"SELECT 1")
+    app = make_app()
+
+    @app.task(name="work")
+    async def work() -> None: ...
+
+    work.enqueue()
+    run_until_empty(app)
+
+    assert ({"completed": 1}, [False]) == (statuses(connection), value(connection, CLAIMS))
