@@ -120,8 +120,6 @@ class Config:
             found.append(f"metrics_host must be an address to listen on, not {shown(self.metrics_host)}")
         if not isinstance(self.log_payloads, bool):
             found.append(f"log_payloads must be true or false, not {shown(self.log_payloads)}")
-        if isinstance(self.metrics_port, int) and self.metrics_port > PORT_MAX:
-            found.append(f"metrics_port must be at most {PORT_MAX}, not {shown(self.metrics_port)}")
         for name, least in LEAST.items():
             value = getattr(self, name)
             if value is None and name == "metrics_port":
@@ -129,7 +127,7 @@ class Config:
             kind, word = (int, "whole number") if isinstance(least, int) else (int | float, "finite number")
             if not isinstance(value, kind) or isinstance(value, bool) or not least <= value < math.inf:
                 found.append(f"{name} must be a {word} of at least {least}, not {shown(value)}")
-            elif value > (most := SECONDS_MAX if name.endswith("_seconds") else COUNT_MAX):
+            elif value > (most := most_of(name)):
                 found.append(f"{name} must be at most {most:,.0f}, not {shown(value)}")
         # 3 * 0.1 is a little more than 0.3.
         if not found and self.dead_after_seconds < 2.999 * self.heartbeat_seconds:
@@ -191,6 +189,13 @@ def parsed(name: str, text: str, default: object, faults: list[str]) -> object:
     except ValueError:
         faults.append(f"{name} must be a number, not {shown(text)}")
         return default
+
+
+def most_of(name: str) -> float:
+    """Return the largest value of a setting that is a number."""
+    if name == "metrics_port":
+        return PORT_MAX
+    return SECONDS_MAX if name.endswith("_seconds") else COUNT_MAX
 
 
 def is_of_a_command(setting: str) -> bool:

@@ -25,7 +25,8 @@ class ChildEnded(Event):
 
 @dataclass(frozen=True, slots=True)
 class ChildDied(Event):
-    """A worker process ended in another way, or could not start (no pid). None: the parent does not replace it."""
+    """A worker process ended in another way, or could not start (`pid` is None). If
+    `restart_after_seconds` is None, the parent does not replace it."""
 
     place: int
     pid: int | None

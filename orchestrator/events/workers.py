@@ -18,7 +18,8 @@ class WorkerStarted(Event):
 
 @dataclass(frozen=True, slots=True)
 class ServerAwaited(Event):
-    """A worker started while its PostgreSQL does not answer, and waits for it: how long so far, how long at most."""
+    """A worker has started, and its PostgreSQL does not answer. It has waited for `waited_seconds`, and waits for
+    `limit_seconds` at most."""
 
     reason: str
     waited_seconds: float

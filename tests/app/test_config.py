@@ -93,6 +93,7 @@ def test_all_faults_are_listed_together() -> None:
         graze_seconds=1,
         queues=["ok", ""],
         result_bytes_max="big",
+        metrics_port=10**20,
     )
 
     faults = [
@@ -104,6 +105,7 @@ def test_all_faults_are_listed_together() -> None:
         "queues must be names of 1 to 200 characters, not ('ok', '')",
         "poll_seconds must be a finite number of at least 0.01, not 0.0",
         "result_bytes_max must be a whole number of at least 2, not 'big'",
+        "metrics_port must be at most 65,535, not 100000000000000000000",
     ]
     assert "; ".join(faults) == message
 

@@ -112,7 +112,7 @@ class Masked(pydantic.BaseModel):
 
 
 def test_a_model_with_aliases_comes_back_equal(app: Orchestrator) -> None:
-    """Written with the names of its fields, without computed ones; read by alias, too."""
+    """It is written with the names of its fields, without computed ones, and can be read by alias, too."""
     seen: list[Aliased] = []
 
     @app.task(name="take", max_attempts=1)

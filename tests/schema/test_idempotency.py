@@ -101,7 +101,7 @@ def test_a_bare_insert_takes_the_key_of_a_cancelled_task(connection: psycopg.Con
 
 
 def test_a_requeued_task_has_its_key_again(connection: psycopg.Connection) -> None:
-    """For the rest of its window, if no other task has taken it, or if that one was cancelled, too."""
+    """It has the key for the rest of its window, if no other task has taken it, or if that one was cancelled, too."""
     first = one(connection, ENQUEUE)
     window = one(connection, WINDOW)
     connection.execute(CANCEL, [first])

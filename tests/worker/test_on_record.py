@@ -112,11 +112,9 @@ async def test_an_unmarked_attempt_of_a_worker_that_was_declared_dead_is_on_reco
     async with working(bench.app):
         (task_id,) = await bench.enqueue()
         await bench.all_begun([task_id])
-        connection.execute(
-            "UPDATE orchestrator.workers SET state = 'dead', beat_at = now() - interval '1 hour'"
-        )
+        # In one transaction, so that the worker hears of it only afterwards, and records nothing before.
+        other.execute("UPDATE orchestrator.workers SET state = 'dead', beat_at = now() - interval '1 hour'")
         assert "claimed" == status(connection, task_id)
-        # For this session its own lock is in nobody's way.
         await until(lambda: recover(other).returned, "it is taken back")
         assert [] == records(other, [task_id])
         other.commit()

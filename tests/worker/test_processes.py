@@ -31,7 +31,7 @@ CONFIDENTIAL = "hunter2-in-the-payload"
 
 @contextmanager
 def door(url: str, number: int = DOOR) -> Iterator[psycopg.Connection]:
-    """Make the handlers that knock wait until the session closes or releases the lock."""
+    """Hold the lock for which the handlers of `shop.knock` wait, until the session closes or releases it."""
     with psycopg.connect(url, autocommit=True) as keeper:
         keeper.execute("SELECT pg_advisory_lock(%s)", [number])
         yield keeper
