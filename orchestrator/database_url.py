@@ -74,7 +74,11 @@ def fault_of(text: str, given: dict[str, Any] | None) -> str | None:
 
 def fault_of_parts(given: dict[str, Any]) -> str | None:
     """Check the parts that were read."""
-    if not all(map(is_host, str(given.get("host") or "").split(","))):
+    hosts = str(given.get("host") or "").split(",")
+    # With an address, the host is only compared with the server's certificate.
+    if not all(map(HOST.fullmatch, hosts)) or not (
+        given.get("hostaddr") or all(map(may_be_looked_up, hosts))
+    ):
         return "the host is no name and no address"
     if not all(map(PORT.fullmatch, str(given.get("port") or "").split(","))):
         return "the port is no number"
@@ -83,12 +87,10 @@ def fault_of_parts(given: dict[str, Any]) -> str | None:
     return None
 
 
-def is_host(host: str) -> bool:
-    """Tell whether Python can look it up: the parts of a name between its dots have 1 to 63 characters each."""
-    if HOST.fullmatch(host) is None:
-        return False
+def may_be_looked_up(host: str) -> bool:
+    """Tell whether Python would try: each part of a name between its dots has 1 to 63 characters."""
     try:
-        return host.startswith(("/", "@")) or bool(host.encode("idna")) or not host
+        return host.startswith(("/", "@")) or host.encode("idna") is not None
     except UnicodeError:
         return False
 

@@ -83,7 +83,7 @@ def prepare(url: str) -> None:
         unsubscribe = events.subscribe(print_notice)
         schema.upgrade(url)
         unsubscribe()
-        click.echo(f"the tables were at {before or 'nothing'} and are at {newest} now")
+        click.echo(schema.moved(before, newest))
     if url.startswith("embedded:"):
         click.echo(f"for your own processes: export ORCHESTRATOR_DATABASE_URL={shlex.quote(url)}")
         click.echo(f"to look at it:          orchestrator sql --url {shlex.quote(url)}")

@@ -28,7 +28,7 @@ NOT_REPEATED = (
     "quotes, after --url"
 )
 # What a message may quote: names and values that were given, of any length.
-LONG_WORD = re.compile(r"(\S{300})\S+")
+LONG_WORD = re.compile(r"(\S{200})\S+(\S{60})")
 CHARACTERS_MAX = 10_000
 ROLES = (
     "to look, a role needs orchestrator_reader; to change things, orchestrator_operator; to enqueue, "
@@ -101,5 +101,5 @@ def say(message: str) -> None:
 
 
 def shortened(message: str) -> str:
-    """Return a message with its long words cut, and not much of a very long one."""
-    return cut(LONG_WORD.sub(r"\1…", message), CHARACTERS_MAX)
+    """Return a message without the middles of its long words, and not much of a very long one."""
+    return cut(LONG_WORD.sub(r"\1…\2", message), CHARACTERS_MAX)

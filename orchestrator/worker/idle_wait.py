@@ -52,7 +52,7 @@ class IdleWait:
         self._live_workers = 1
         self._hears = False
         self._listed: UUID | None = None
-        self._claims_from = float("inf")
+        self.may_claim = False
 
     # Calls from the other parts.
 
@@ -98,24 +98,21 @@ class IdleWait:
     def listed(self, worker_id: UUID, *, with_beacon: bool) -> None:
         """Note that the database has our row under this id, and whether it names our beacon."""
         if worker_id != self._listed:
-            # Claims and marks under this id find its row only from now on.
             self._listed = worker_id
-            self._claims_from = time.monotonic() + FIRST_BEACON_SECONDS
-            asyncio.get_running_loop().call_later(FIRST_BEACON_SECONDS, self.ring)
-        if with_beacon and not self.may_claim:
-            self._claims_from = 0.0
+            asyncio.get_running_loop().call_later(FIRST_BEACON_SECONDS, self._allow_claims, worker_id)
+        if with_beacon:
+            self._allow_claims(worker_id)
+
+    def _allow_claims(self, worker_id: UUID) -> None:
+        if worker_id == self._listed and not self.may_claim:
+            self.may_claim = True
             self.ring()
 
     # Calls from the intake.
 
-    @property
-    def may_claim(self) -> bool:
-        """Whether the database would miss this worker soon, were it to die."""
-        return time.monotonic() >= self._claims_from
-
     def begin_anew(self) -> None:
         """The worker has another id: there is no row yet, no beacon and no mark."""
-        self._claims_from, self._marked_until = float("inf"), 0.0
+        self.may_claim, self._listed, self._marked_until = False, None, 0.0
 
     def take_ring(self) -> bool:
         """Tell whether a ring arrived since the last call. If so, the worker claims first."""

@@ -34,8 +34,8 @@ BUSY_SECONDS = 0.1
 
 
 class Intake:
-    """The claiming side of one worker. `look` asks for a look at what the database holds in our name. `give_back` ends
-    all running attempts and releases their tasks."""
+    """The claiming side of one worker. `look` asks what the database holds in our name. `give_back` ends all running
+    attempts and releases their tasks."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class Intake:
     ) -> None:
         self._config, self._session, self._slots = config, session, slots
         self._outbox, self._idle = outbox, rest
-        self._until_empty, self._stopping = until_empty, False
+        self.worker_id, self._until_empty, self._stopping = worker_id, until_empty, False
         self._look, self._claim_size = look, ClaimSize(slots)
         self.claims = ClaimPipeline(session, config.queues)
         take = partial(self._hand_over, first=True)
@@ -70,7 +70,6 @@ class Intake:
             give_back=give_back,
             is_stopping=lambda: self._stopping,
         )
-        self.worker_id = worker_id
 
     async def run(self) -> None:
         """Claim until stop() is called, or until the queues are empty."""
@@ -147,7 +146,8 @@ class Intake:
         if not rung and self._idle.is_due and not await self._sweep() and not self.claims.is_on:
             # This was a poll, and nothing is ready.
             return False
-        found = await self._claim(wanted)
+        # The worker may have got another id while it swept.
+        found = await self._claim(wanted) if self.claims.is_on or self._idle.may_claim else None
         if found is None:
             return False
         if rung and not found.tasks:
@@ -183,7 +183,8 @@ class Intake:
 
     def _is_held_up(self) -> bool:
         """Tell whether to claim no more for now."""
-        return self._stopping or bool(self._suspects or self._slots.marked_first or self._outbox.is_full)
+        may = self._idle.may_claim and not (self._stopping or self._outbox.is_full)
+        return not may or bool(self._suspects or self._slots.marked_first)
 
     def _hand_over(self, tasks: list[Claimed], worker_id: UUID, *, first: bool = False) -> None:
         self._idle.claimed(len(tasks))
@@ -280,10 +281,9 @@ class Intake:
         await self._idle.rest()
 
     async def _is_empty(self) -> bool:
-        if self._slots.held() or self._outbox.held():
-            return False
+        held = self._slots.held() or self._outbox.held()
         work = partial(claim.remaining, queues=self._config.queues)
-        return not await self._session.run(work, give_up_on=self._is_stopping)
+        return not held and not await self._session.run(work, give_up_on=self._is_stopping)
 
     async def _mark_idle(self, seconds: float) -> None:
         """Write or remove the mark that asks for rings. It is a hint, so do not wait for a lock on our row."""

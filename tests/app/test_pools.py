@@ -52,7 +52,7 @@ def test_a_pool_outlives_an_outage(
     database_url: str, connection: psycopg.Connection, outage: Outage, colour: str
 ) -> None:
     """During it: an error of ours. After it: the first try succeeds."""
-    app = Orchestrator(database_url, pool_timeout_seconds=0.3)
+    app = Orchestrator(database_url, pool_timeout_seconds=1.5)
     note = app.task(name="note")(lambda: None)
 
     async def main() -> list[str]:

@@ -1,16 +1,21 @@
 """A worker claims nothing before its row names its beacon: were it to die with its first task, nobody would miss it for
 30 s."""
 
+import asyncio
+from typing import Any
+
 import psycopg
 import pytest
 
-from orchestrator import events
+from orchestrator import claim, events
 from orchestrator.notify import listen
 from orchestrator.worker import idle_wait
 from tests.conftest import MakeApp
 from tests.patience import PATIENCE_SECONDS
 from tests.worker.running import recorded, run_until_empty, status, statuses, until, value, working
 
+DEAD = "UPDATE orchestrator.workers SET state = 'dead', beat_at = now() - interval '1 hour'"
+ROWS = "SELECT count(*) FROM orchestrator.workers"
 CLAIMS = "SELECT array_agg(has_beacon ORDER BY claim) FROM claims"
 
 
@@ -56,13 +61,12 @@ async def test_a_worker_that_was_declared_dead_claims_with_its_new_beacon(
     @app.task(name="work")
     async def work() -> None: ...
 
-    dead = "UPDATE orchestrator.workers SET state = 'dead', beat_at = now() - interval '1 hour'"
     with recorded(events.WorkerDeclaredDead) as died:
         async with working(app):
             first = await work.aenqueue()
             await until(lambda: status(connection, first.id) == "completed", "it serves")
             with connection.transaction():
-                connection.execute(dead)
+                connection.execute(DEAD)
                 second = value(connection, "SELECT orchestrator.enqueue('work')")
             await until(lambda: status(connection, second) == "completed", "it serves again")
 
@@ -84,3 +88,61 @@ def test_a_worker_that_notifications_do_not_reach_does_not_wait_for_ever(
     run_until_empty(app)
 
     assert ({"completed": 1}, [False]) == (statuses(connection), value(connection, CLAIMS))
+
+
+def test_a_worker_that_cannot_listen_does_not_wait_for_ever(
+    make_app: MakeApp, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No event of its listener wakes it, either."""
+
+    async def refused(_connection: object) -> None:
+        raise psycopg.errors.TooManyConnections("no connection is left")
+
+    monkeypatch.setattr(listen, "listen", refused)
+    app = make_app()
+
+    @app.task(name="work")
+    async def work() -> None: ...
+
+    work.enqueue()
+    run_until_empty(app)
+
+    assert ({"completed": 1}, [False]) == (statuses(connection), value(connection, CLAIMS))
+
+
+async def test_a_worker_that_is_declared_dead_while_it_sweeps_waits_for_its_new_beacon(
+    make_app: MakeApp, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The claim after the sweep would be under the new id, whose row names no beacon yet."""
+    monkeypatch.setattr(idle_wait, "FIRST_BEACON_SECONDS", PATIENCE_SECONDS)
+    app = make_app(poll_seconds=0.1, heartbeat_seconds=0.1)
+    swept, take_beacon = claim.sweep, listen.Listener._take_beacon
+    may_take = asyncio.Event()
+    may_take.set()
+
+    @app.task(name="work")
+    async def work() -> None: ...
+
+    async def slow_sweep(*given: Any, **options: Any) -> Any:
+        monkeypatch.setattr(claim, "sweep", swept)
+        may_take.clear()
+        connection.execute(DEAD)
+        await until(lambda: died and value(connection, ROWS) == 2, "its new row is there")
+        await work.aenqueue()
+        # Time enough for a claim that does not wait for the beacon.
+        asyncio.get_running_loop().call_later(0.3, may_take.set)
+        return await swept(*given, **options)
+
+    async def late_beacon(listener: listen.Listener, *given: Any) -> None:
+        await may_take.wait()
+        await take_beacon(listener, *given)
+
+    monkeypatch.setattr(listen.Listener, "_take_beacon", late_beacon)
+    with recorded(events.WorkerDeclaredDead) as died:
+        async with working(app):
+            first = await work.aenqueue()
+            await until(lambda: status(connection, first.id) == "completed", "it serves")
+            monkeypatch.setattr(claim, "sweep", slow_sweep)
+            await until(lambda: statuses(connection) == {"completed": 2}, "it serves again")
+
+    assert [True, True] == value(connection, CLAIMS)

@@ -66,6 +66,20 @@ def test_the_row_has_the_silence_after_which_the_worker_is_dead(
     ).fetchall()
 
 
+def test_a_beat_that_is_asked_for_does_not_wait_until_others_may_look_again(
+    beating: Heartbeat, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker claims nothing before its beacon is in its row, so this time counts at each start."""
+    monkeypatch.setattr("orchestrator.worker.heartbeat.LOOKS_APART_SECONDS", 2 * PATIENCE_SECONDS)
+    connection.execute("SELECT pg_advisory_lock(hashtextextended(%s::text, 5))", [beating.worker_id])
+    held = "SELECT beacon FROM orchestrator.workers"
+    for _ in range(3):
+        beating.take_beacon(5)
+        eventually(lambda: value(connection, held) == 5, "it is in the row")
+        beating.take_beacon(None)
+        eventually(lambda: value(connection, held) is None, "it is out")
+
+
 def test_a_beacon_lost_while_a_beat_waits_is_lost_in_that_beat(
     beating: Heartbeat,
     connection: psycopg.Connection,

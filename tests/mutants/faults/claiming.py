@@ -26,6 +26,14 @@ MUTANTS = (
         suites=("worker/test_first_claim.py",),
     ),
     mutant(
+        "claim-after-a-sweep-under-another-id",
+        INTAKE,
+        " if self.claims.is_on or self._idle.may_claim else None",
+        "",
+        why="A worker that is declared dead while it sweeps claims before its new beacon is in its row.",
+        suites=("worker/test_first_claim.py",),
+    ),
+    mutant(
         "claim-locks-nothing",
         BATCH,
         "        FOR UPDATE SKIP LOCKED\n    ) AS found",
