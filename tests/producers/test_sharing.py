@@ -70,7 +70,7 @@ def test_a_full_pool_waits_and_then_names_the_setting_to_raise(
     colour: str, database_url: str, connection: psycopg.Connection
 ) -> None:
     """A caller gets a connection as soon as one is free within its time."""
-    app = Orchestrator(database_url, pool_size=1, pool_timeout_seconds=0.3)
+    app = Orchestrator(database_url, pool_size=1, pool_timeout_seconds=1.0)
     note = note_of(app)
 
     def asks_again() -> Iterator[dict[str, int]]:
