@@ -24,6 +24,7 @@ from orchestrator.postgres import connect
 from orchestrator.schema import migrate
 from tests import bouncer
 from tests.cli import in_process
+from tests.patience import PATIENCE_SECONDS
 from tests.producers.every_holder import ALL_KINDS, Holding, enqueue, enqueue_many
 from tests.producers.every_holder import run as run_kind
 from tests.schema.logins import logins
@@ -332,7 +333,7 @@ async def test_a_worker_calls_no_foreign_object(
                 lambda: status(look, hung) == "dead_letter", "it has ended what its worker did not end"
             )
             await end.aenqueue(how="succeed")
-            assert {"how": "succeed"} == await late.aresult(timeout=9)
+            assert {"how": "succeed"} == await late.aresult(timeout=PATIENCE_SECONDS)
         await app.aclose()
 
     assert [] == traps.sprung(look)

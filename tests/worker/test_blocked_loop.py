@@ -111,7 +111,7 @@ def see_it_blocked(
     eventually(lambda: blocked.has_logged("loop blocked"), "it says so")
     last = beat(connection, blocked)
     with worker(connection_url(connection), directory / "other.log", "-c", "10"):
-        eventually(lambda: not unbegun(connection, blocked), "others run what is behind it", seconds=8)
+        eventually(lambda: not unbegun(connection, blocked), "others run what is behind it")
         eventually(lambda: beat(connection, blocked) != last, "it beats")
         assert ("running", False) == (status(connection, blocking), blocked.has_logged("loop free"))
         open_it(keeper)
