@@ -52,7 +52,7 @@ class IdleWait:
         self._live_workers = 1
         self._hears = False
         self._listed: UUID | None = None
-        self.may_claim = False
+        self.may_claim = False  # until our row names our beacon, or the time for that is over
 
     # Calls from the other parts.
 
