@@ -123,7 +123,7 @@ def test_plain_tasks_and_those_of_a_source_take_turns(
     wire(WITHOUT_NET)
     counted = Counted()
     limited.execute("UPDATE lane_limits.limits SET max_running = 1000000")
-    number = 600 if not seconds else 200
+    number = 1500 if not seconds else 200
 
     @app.task(name="plain")
     async def plain() -> None:
