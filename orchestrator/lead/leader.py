@@ -120,7 +120,8 @@ class Leader:
         """Take in the result of a look. `sent_at`: when we sent it, by our own clock."""
         with self._changed:
             leadership = self._leadership
-            if leadership is not None and sent_at > self._elected_at:
+            # Not while it stops: a look may see its own resignation.
+            if leadership is not None and sent_at > self._elected_at and not self._stopping:
                 if (view.worker_id, view.term) != (leadership.worker_id, leadership.term):
                     self._step_down(leadership)
                 elif view.renewed:

@@ -13,7 +13,7 @@ import pytest
 
 from orchestrator import events
 from orchestrator.config import Config
-from orchestrator.lead import Duty, DutyGroup, Leader, TermOver, elect
+from orchestrator.lead import Duty, DutyGroup, Leader, TermOver, elect, resign
 from orchestrator.postgres.reconnect import Reconnect
 from orchestrator.postgres.thread_connection import ThreadConnection
 from orchestrator.worker.beat_report import ask
@@ -90,6 +90,27 @@ def test_a_vacant_lead_is_taken_and_its_duties_are_done(
     assert house.acquire(timeout=PATIENCE_SECONDS)
     leads = connection.execute("SELECT id FROM orchestrator.leader").fetchall()
     assert [(made.worker.id,)] == leads
+
+
+def test_a_leader_that_resigns_is_not_told_that_it_has_lost_its_term(
+    wheel: Callable[..., Wheel], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A look during the resignation finds no term: a warning about it would alarm somebody after each deploy."""
+    done = threading.Semaphore(0)
+    made = wheel([Duty("d", 3600.0, counting(done))])
+    made.look()
+    assert done.acquire(timeout=PATIENCE_SECONDS)
+
+    def resign_and_look(*given: Any) -> bool:
+        resigned = resign(*given)
+        made.look()
+        return resigned
+
+    monkeypatch.setattr("orchestrator.lead.leader.resign", resign_and_look)
+    with recorded(events.LeaderResigned, events.LeaderSteppedDown) as seen:
+        made.leader.stop()
+
+    assert [events.LeaderResigned(made.worker.id, 1)] == seen
 
 
 def test_a_leader_that_stops_makes_room(wheel: Callable[..., Wheel]) -> None:
