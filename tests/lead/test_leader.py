@@ -113,6 +113,27 @@ def test_a_leader_that_resigns_is_not_told_that_it_has_lost_its_term(
     assert [events.LeaderResigned(made.worker.id, 1)] == seen
 
 
+def test_a_leader_that_could_not_resign_does_not_lead_again(
+    wheel: Callable[..., Wheel], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A look still finds its term. It has stopped its duties, and lets the term run out."""
+    done = threading.Semaphore(0)
+    made = wheel([Duty("d", 3600.0, counting(done))])
+    made.look()
+    assert done.acquire(timeout=PATIENCE_SECONDS)
+
+    def fail(*_given: Any) -> bool:
+        raise psycopg.errors.LockNotAvailable("its row is locked")
+
+    with recorded(events.LeaderElected) as elected:
+        with monkeypatch.context() as patch:
+            patch.setattr("orchestrator.lead.leader.resign", fail)
+            made.leader.stop()
+        made.look()
+
+    assert [] == elected
+
+
 def test_a_leader_that_stops_makes_room(wheel: Callable[..., Wheel]) -> None:
     """Another worker's next look finds the lead vacant, without a wait for the end of the term."""
     first_done, second_done = threading.Semaphore(0), threading.Semaphore(0)
