@@ -27,7 +27,7 @@ NOT_REPEATED = (
     "the command line cannot be read. It is not repeated, since a URL in it may hold a password; write a URL in "
     "quotes, after --url"
 )
-# What a message may quote: names and values that were given, of any length.
+# A message quotes names and values that a user gave. They may have any length.
 LONG_WORD = re.compile(r"(\S{200})\S+(\S{60})")
 CHARACTERS_MAX = 10_000
 ROLES = (

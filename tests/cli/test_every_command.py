@@ -136,7 +136,7 @@ def with_each_long(words: str, command: click.Command, long: str) -> Iterator[li
     if arguments:
         yield [*words.split(), *(long for each in arguments if each.required), *agreed]
     for option in command.params:
-        if isinstance(option, click.Option) and not option.is_flag and option.name not in ("url", "file"):
+        if isinstance(option, click.Option) and not option.is_flag:
             yield [*of(words, command), max(option.opts, key=len), long]
     yield [*of(words, command), f"--{long}"]
     yield [*of(words, command), long]
@@ -147,7 +147,7 @@ def with_each_long(words: str, command: click.Command, long: str) -> Iterator[li
 @every_command
 @pytest.mark.parametrize("long", LONG, ids=["letters", "digits"])
 def test_with_a_very_long_value(words: str, command: click.Command, long: str, database_url: str) -> None:
-    """The message quotes its beginning only."""
+    """The message does not quote it whole."""
     for line in with_each_long(words, command, long):
         ran = run(*line, url=database_url)
 

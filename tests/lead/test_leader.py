@@ -78,6 +78,16 @@ def counting(done: threading.Semaphore) -> Callable[[Connection], bool]:
     return work
 
 
+@pytest.fixture
+def leading(wheel: Callable[..., Wheel]) -> Wheel:
+    """A leader that does its duties."""
+    done = threading.Semaphore(0)
+    made = wheel([Duty("d", 3600.0, counting(done))])
+    made.look()
+    assert done.acquire(timeout=PATIENCE_SECONDS)
+    return made
+
+
 def test_a_vacant_lead_is_taken_and_its_duties_are_done(
     wheel: Callable[..., Wheel], connection: psycopg.Connection
 ) -> None:
@@ -93,34 +103,26 @@ def test_a_vacant_lead_is_taken_and_its_duties_are_done(
 
 
 def test_a_leader_that_resigns_is_not_told_that_it_has_lost_its_term(
-    wheel: Callable[..., Wheel], monkeypatch: pytest.MonkeyPatch
+    leading: Wheel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A look during the resignation finds no term: a warning about it would alarm somebody after each deploy."""
-    done = threading.Semaphore(0)
-    made = wheel([Duty("d", 3600.0, counting(done))])
-    made.look()
-    assert done.acquire(timeout=PATIENCE_SECONDS)
+    """A look during the resignation finds no term. A warning about it would come after each deploy."""
 
     def resign_and_look(*given: Any) -> bool:
         resigned = resign(*given)
-        made.look()
+        leading.look()
         return resigned
 
     monkeypatch.setattr("orchestrator.lead.leader.resign", resign_and_look)
     with recorded(events.LeaderResigned, events.LeaderSteppedDown) as seen:
-        made.leader.stop()
+        leading.leader.stop()
 
-    assert [events.LeaderResigned(made.worker.id, 1)] == seen
+    assert [events.LeaderResigned(leading.worker.id, 1)] == seen
 
 
 def test_a_leader_that_could_not_resign_does_not_lead_again(
-    wheel: Callable[..., Wheel], monkeypatch: pytest.MonkeyPatch
+    leading: Wheel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A look still finds its term. It has stopped its duties, and lets the term run out."""
-    done = threading.Semaphore(0)
-    made = wheel([Duty("d", 3600.0, counting(done))])
-    made.look()
-    assert done.acquire(timeout=PATIENCE_SECONDS)
 
     def fail(*_given: Any) -> bool:
         raise psycopg.errors.LockNotAvailable("its row is locked")
@@ -128,8 +130,8 @@ def test_a_leader_that_could_not_resign_does_not_lead_again(
     with recorded(events.LeaderElected) as elected:
         with monkeypatch.context() as patch:
             patch.setattr("orchestrator.lead.leader.resign", fail)
-            made.leader.stop()
-        made.look()
+            leading.leader.stop()
+        leading.look()
 
     assert [] == elected
 

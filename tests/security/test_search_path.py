@@ -357,8 +357,8 @@ def left_behind(look: psycopg.Connection) -> list[int]:
     """Insert expired rows, a dead worker, and two tasks that it held; return their ids."""
     gone = uuid4()
     look.execute(
-        "INSERT INTO orchestrator.workers (id, host, pid, version, queues, capacity, beat_at)"
-        " VALUES (%s, 'gone', 1, '0', '{default}', 1, '2001-01-01')",
+        "INSERT INTO orchestrator.workers (id, host, pid, version, queues, capacity, beat_at, dead_after)"
+        " VALUES (%s, 'gone', 1, '0', '{default}', 1, '2001-01-01', interval '0.1 s')",
         [gone],
     )
     for statement in EXPIRED:

@@ -95,8 +95,9 @@ def test_another_worker_runs_the_tasks_of_a_dead_one(
 
     claimed, running = work.enqueue().id, work.enqueue().id
     connection.execute(
-        "WITH w AS (INSERT INTO orchestrator.workers (id, host, pid, version, queues, capacity, beat_at)"
-        " VALUES (gen_random_uuid(), 'gone', 1, '0', '{default}', 1, now() - interval '1 hour') RETURNING id)"
+        "WITH w AS (INSERT INTO orchestrator.workers (id, host, pid, version, queues, capacity, beat_at, dead_after)"
+        " VALUES (gen_random_uuid(), 'gone', 1, '0', '{default}', 1, now() - interval '1 hour', interval '0.1 s')"
+        " RETURNING id)"
         " UPDATE orchestrator.tasks_live SET lease = 7, worker_id = w.id, attempt = 1, claimed_at = now(),"
         " status = CASE tasks_live.id WHEN %s THEN 'running' ELSE 'claimed' END,"
         " started_at = CASE tasks_live.id WHEN %s THEN now() END FROM w",

@@ -1,7 +1,8 @@
-"""A worker claims nothing before its row names its beacon: were it to die with its first task, nobody would miss it for
-30 s."""
+"""A worker claims nothing before its row names its beacon. Without one, others would notice only after 30 s that its
+first task has killed it."""
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import psycopg
@@ -74,31 +75,29 @@ async def test_a_worker_that_was_declared_dead_claims_with_its_new_beacon(
     assert [True, True] == value(connection, CLAIMS)
 
 
-def test_a_worker_that_notifications_do_not_reach_does_not_wait_for_ever(
-    make_app: MakeApp, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As behind PgBouncer: it can hold no beacon."""
+def deaf(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the worker's listener connect, but no notification reach it."""
     monkeypatch.setattr(listen, "LISTEN_WORKERS", b"SELECT 1")
-    app = make_app()
-
-    @app.task(name="work")
-    async def work() -> None: ...
-
-    work.enqueue()
-    run_until_empty(app)
-
-    assert ({"completed": 1}, [False]) == (statuses(connection), value(connection, CLAIMS))
 
 
-def test_a_worker_that_cannot_listen_does_not_wait_for_ever(
-    make_app: MakeApp, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """No event of its listener wakes it, either."""
+def refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the worker's listener fail each time, so that no event of it wakes the worker."""
 
-    async def refused(_connection: object) -> None:
+    async def fail(_connection: object) -> None:
         raise psycopg.errors.TooManyConnections("no connection is left")
 
-    monkeypatch.setattr(listen, "listen", refused)
+    monkeypatch.setattr(listen, "listen", fail)
+
+
+@pytest.mark.parametrize("without_notifications", [deaf, refused])
+def test_a_worker_that_can_hold_no_beacon_does_not_wait_for_ever(
+    make_app: MakeApp,
+    connection: psycopg.Connection,
+    monkeypatch: pytest.MonkeyPatch,
+    without_notifications: Callable[[pytest.MonkeyPatch], None],
+) -> None:
+    """As behind PgBouncer."""
+    without_notifications(monkeypatch)
     app = make_app()
 
     @app.task(name="work")

@@ -257,11 +257,17 @@ def test_a_worker_that_fails_loses_nothing(make_app: MakeApp, connection: psycop
             await asyncio.Event().wait()
         return context.attempt
 
+    @app.task(name="more")
+    async def more() -> None: ...
+
     async def main() -> int:
         enqueued = await work.aenqueue()
         worker = asyncio.create_task(app.arun_worker())
         await until(lambda: status(connection, enqueued.id) == "running", "it runs")
-        connection.execute(broken)
+        with connection.transaction():
+            # Its ring makes the worker claim.
+            connection.execute("SELECT orchestrator.enqueue('more')")
+            connection.execute(broken)
         with pytest.raises(psycopg.errors.UndefinedTable):
             async with asyncio.timeout(PATIENCE_SECONDS):
                 await worker
