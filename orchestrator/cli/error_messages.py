@@ -101,5 +101,5 @@ def say(message: str) -> None:
 
 
 def shortened(message: str) -> str:
-    """Return a message without the middles of its long words, and not much of a very long one."""
+    """Return a message without the middles of its long words, cut to CHARACTERS_MAX characters."""
     return cut(LONG_WORD.sub(r"\1…\2", message), CHARACTERS_MAX)

@@ -228,8 +228,9 @@ class Heartbeat:
             self._register(connection, worker_id)
         sent_at = time.monotonic()
         # Clear the request first, then read the values: a change in between sets the request again.
-        beats = self._wants_beat or sent_at >= self._beat_at
-        self._wants_beat = False
+        if beats := self._wants_beat:
+            self._wants_beat = False
+        beats = beats or sent_at >= self._beat_at
         with self._identity:
             if worker_id != self.worker_id:
                 return  # renounced meanwhile, and called again

@@ -25,8 +25,8 @@ HOT_SECONDS = 0.004
 HOT_SECONDS_FOR_EACH = 0.001
 HOT_SECONDS_MAX = 0.050
 RATE_OVER_SECONDS = 0.5
-# Others notice within 3 s that a worker has died if its row names its beacon, and after 30 s if not. So a worker claims
-# nothing before. It waits no longer than this: where notifications do not arrive, there is no beacon.
+# The leader notices within 4 s that a worker has died if its row names its beacon, and after 30 s if not. So a worker
+# claims nothing before. It waits no longer than this: where notifications do not arrive, there is no beacon.
 FIRST_BEACON_SECONDS = 1.0
 # How long a mark lasts, and how long before its end it is written again.
 MARK_SECONDS = 60.0

@@ -146,7 +146,7 @@ class Intake:
         if not rung and self._idle.is_due and not await self._sweep() and not self.claims.is_on:
             # This was a poll, and nothing is ready.
             return False
-        # The worker may have got another id while it swept.
+        # Asked again: the worker may have got another id while it swept.
         found = await self._claim(wanted) if self.claims.is_on or self._idle.may_claim else None
         if found is None:
             return False
@@ -224,19 +224,16 @@ class Intake:
 
     async def _begin(self, tasks: list[Claimed], worker_id: UUID) -> None:
         """Mark these running, then let them start."""
-        self._marking = tasks
+        self._marking, work = tasks, partial(execute.begin, tasks=tasks)
         try:
-            marked = await self._session.run(
-                partial(execute.begin, tasks=tasks), give_up_on=self._is_stopping
-            )
+            marked = await self._session.run(work, give_up_on=self._is_stopping)
         finally:
             self._marking = []
         ours = worker_id == self.worker_id
         self._slots.add_first([task for task in tasks if ours and task.id in marked], worker_id=worker_id)
         for task in tasks:
             if not ours or task.id not in marked:
-                # A transaction has its row locked, or its lease is lost, or the worker was declared dead. The outbox
-                # finds out which.
+                # Its row is locked, its lease is lost, or the worker was declared dead: the outbox finds out which.
                 self._slots.release(task, worker_id=worker_id)
 
     async def mark_running(self) -> None:
@@ -256,8 +253,7 @@ class Intake:
 
     async def _sweep(self) -> bool:
         """Sweep due tasks. Return whether anything may be ready in our queues."""
-        # Asking whether something is ready costs as much as a claim. So do not ask while tasks arrive densely, nor
-        # while a claim is costly.
+        # Asking whether something is ready costs as much as a claim. Do not ask while tasks are dense or claims costly.
         looks = not (self._idle.is_hot or self.claims.positions.is_costly)
         work = partial(claim.sweep, queues=self._config.queues if looks else ())
         swept = await self._session.run(work, give_up_on=self._is_stopping)
@@ -287,9 +283,12 @@ class Intake:
 
     async def _mark_idle(self, seconds: float) -> None:
         """Write or remove the mark that asks for rings. It is a hint, so do not wait for a lock on our row."""
-        work = partial(notify.idle, worker_id=self.worker_id, seconds=seconds)
+        worker_id = self.worker_id
+        work = partial(notify.idle, worker_id=worker_id, seconds=seconds)
         with suppress(LockNotAvailable):
-            if await self._session.run(work, give_up_on=self._is_stopping_or_locked):
+            written = await self._session.run(work, give_up_on=self._is_stopping_or_locked)
+            # The worker may have got another id meanwhile, whose row has no mark.
+            if written and worker_id == self.worker_id:
                 self._idle.marked(seconds)
 
     def _is_stopping_or_locked(self, error: Exception) -> bool:

@@ -102,7 +102,7 @@ def test_a_vacant_lead_is_taken_and_its_duties_are_done(
     assert [(made.worker.id,)] == leads
 
 
-def test_a_leader_that_resigns_is_not_told_that_it_has_lost_its_term(
+def test_a_leader_that_resigns_does_not_warn_that_it_stepped_down(
     leading: Wheel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A look during the resignation finds no term. A warning about it would come after each deploy."""

@@ -2,13 +2,17 @@
 
 import asyncio
 import time
+from typing import Any
 
 import psycopg
 import pytest
 
-from orchestrator import Context, Orchestrator, events
+from orchestrator import Context, Orchestrator, events, notify
+from orchestrator.worker import idle_wait
 from tests.conftest import MakeApp
 from tests.worker.running import attempts, recorded, run_until_empty, status, task, until, value, working
+
+DEAD = "UPDATE orchestrator.workers SET state = 'dead', beat_at = now() - interval '1 hour'"
 
 
 @pytest.mark.parametrize("colour", ["async", "def"])
@@ -40,9 +44,7 @@ async def test_a_worker_that_was_declared_dead_comes_back_under_a_new_id(
         async with working(app):
             enqueued = await work.aenqueue()
             await until(lambda: status(connection, enqueued.id) == "running", "it runs")
-            connection.execute(
-                "UPDATE orchestrator.workers SET state = 'dead', beat_at = now() - interval '1 hour'"
-            )
+            connection.execute(DEAD)
             await until(lambda: status(connection, enqueued.id) == "completed", "it ran again")
     task_id = int(enqueued.id)
 
@@ -81,6 +83,28 @@ async def test_a_new_id_is_adopted_only_with_its_row(
     assert [(task(connection, task_id).worker_id,)] == connection.execute(
         "SELECT id FROM orchestrator.workers"
     ).fetchall()
+
+
+async def test_a_worker_that_is_declared_dead_while_it_marks_itself_idle_marks_its_new_row(
+    make_app: MakeApp, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The mark was written into its old row. Without one in the new row no producer rings it."""
+    monkeypatch.setattr(idle_wait, "MARK_SECONDS", 3600.0)
+    app = make_app(heartbeat_seconds=0.1)
+    mark = notify.idle
+
+    async def mark_late(*given: Any, **options: Any) -> bool:
+        if not died:
+            connection.execute(DEAD)
+            await until(lambda: died, "it has another id")
+        return await mark(*given, **options)
+
+    monkeypatch.setattr(notify, "idle", mark_late)
+    marked = "SELECT count(*) FROM orchestrator.workers WHERE state = 'running' AND idle_until > now()"
+
+    with recorded(events.WorkerDeclaredDead) as died:
+        async with working(app):
+            await until(lambda: value(connection, marked), "its new row has a mark")
 
 
 def test_another_worker_runs_the_tasks_of_a_dead_one(

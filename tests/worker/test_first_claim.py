@@ -10,8 +10,10 @@ import pytest
 
 from orchestrator import claim, events
 from orchestrator.notify import listen
-from orchestrator.worker import idle_wait
+from orchestrator.worker import features, idle_wait
 from tests.conftest import MakeApp
+from tests.feature.conftest import LANE, LANES, LIMIT
+from tests.feature.lane_limits import WITHOUT_NET, install
 from tests.patience import PATIENCE_SECONDS
 from tests.worker.running import recorded, run_until_empty, status, statuses, until, value, working
 
@@ -50,6 +52,26 @@ def test_a_new_worker_claims_with_its_beacon_in_its_row(
     run_until_empty(app)
 
     assert ({"completed": 1}, [True]) == (statuses(connection), value(connection, CLAIMS))
+
+
+async def test_a_source_claims_with_the_workers_beacon_in_its_row(
+    make_app: MakeApp, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The claims of a feature wait as the plain ones do."""
+    monkeypatch.setattr(idle_wait, "FIRST_BEACON_SECONDS", PATIENCE_SECONDS)
+    monkeypatch.setattr(features, "FEATURES", [WITHOUT_NET])
+    install(connection, {LANE: LIMIT})
+    connection.execute(LANES.read_bytes())
+    app = make_app()
+
+    @app.task(name="work")
+    async def work() -> None: ...
+
+    work.using(metadata={"lane": LANE}).enqueue()
+    async with working(app):
+        await until(lambda: statuses(connection) == {"completed": 1}, "it has run")
+
+    assert [True] == value(connection, CLAIMS)
 
 
 async def test_a_worker_that_was_declared_dead_claims_with_its_new_beacon(
@@ -115,7 +137,7 @@ async def test_a_worker_that_is_declared_dead_while_it_sweeps_waits_for_its_new_
     """The claim after the sweep would be under the new id, whose row names no beacon yet."""
     monkeypatch.setattr(idle_wait, "FIRST_BEACON_SECONDS", PATIENCE_SECONDS)
     app = make_app(poll_seconds=0.1, heartbeat_seconds=0.1)
-    swept, take_beacon = claim.sweep, listen.Listener._take_beacon
+    swept, take_beacon, rest = claim.sweep, listen.Listener._take_beacon, idle_wait.IdleWait.rest
     may_take = asyncio.Event()
     may_take.set()
 
@@ -128,9 +150,12 @@ async def test_a_worker_that_is_declared_dead_while_it_sweeps_waits_for_its_new_
         connection.execute(DEAD)
         await until(lambda: died and value(connection, ROWS) == 2, "its new row is there")
         await work.aenqueue()
-        # Time enough for a claim that does not wait for the beacon.
-        asyncio.get_running_loop().call_later(0.3, may_take.set)
+        monkeypatch.setattr(idle_wait.IdleWait, "rest", rest_without_a_claim)
         return await swept(*given, **options)
+
+    async def rest_without_a_claim(idle: idle_wait.IdleWait) -> None:
+        may_take.set()
+        await rest(idle)
 
     async def late_beacon(listener: listen.Listener, *given: Any) -> None:
         await may_take.wait()

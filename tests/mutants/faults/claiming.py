@@ -22,6 +22,7 @@ MUTANTS = (
         INTAKE,
         "if self._idle.may_claim and not self._outbox.is_full else 0",
         "if not self._outbox.is_full else 0",
+        also=((" if self.claims.is_on or self._idle.may_claim else None", ""),),
         why="A worker that its first task kills is missed after 30 s, and so is the one that takes its place.",
         suites=("worker/test_first_claim.py",),
     ),
@@ -32,6 +33,28 @@ MUTANTS = (
         "",
         why="A worker that is declared dead while it sweeps claims before its new beacon is in its row.",
         suites=("worker/test_first_claim.py",),
+    ),
+    mutant(
+        "source-claims-before-the-beacon",
+        INTAKE,
+        "may = self._idle.may_claim and not (self._stopping or self._outbox.is_full)",
+        "may = not (self._stopping or self._outbox.is_full)",
+        also=(
+            (
+                "if self._idle.may_claim and not self._outbox.is_full else 0",
+                "if not self._outbox.is_full else 0",
+            ),
+        ),
+        why="A worker that the first task of a feature kills is missed after 30 s.",
+        suites=("worker/test_first_claim.py",),
+    ),
+    mutant(
+        "mark-of-the-old-id",
+        INTAKE,
+        "if written and worker_id == self.worker_id:",
+        "if written:",
+        why="A worker that is declared dead while it marks itself idle is not rung under its new id.",
+        suites=("worker/test_declared_dead.py",),
     ),
     mutant(
         "claim-locks-nothing",
