@@ -148,7 +148,7 @@ def test_workers_leave_a_server_that_is_no_longer_the_primary(both: Pair, here: 
         new.until(lambda: new.serves(worker) and has_left(old), "it has left", seconds=20, of=worker)
         new.until(lambda: sleeps(new), "it sleeps", of=worker)
 
-        new.results(new.enqueue("drill.stamp"), seconds=5)
+        new.results(new.enqueue("drill.stamp"), seconds=30)
 
     assert worker.popen.poll() is None
 
