@@ -29,10 +29,11 @@ class Source(Protocol):
     ) -> list[Claimed]:
         """Claim at most `batch_size` tasks under this lease, in the order in which they should start.
 
-        Autocommit; the source may run transactions of its own, in a pipeline. It gives every row the values of
-        claim/batch.sql, and stamps `holds`. It claims nothing for a worker that is not alive, or from a paused queue.
-        Less than `batch_size`: it is asked again after a ring or at the next poll. It may be cut off at any moment:
-        the worker then finds the claimed tasks by its id, and gives them back."""
+        Autocommit; the source may run transactions of its own, in a pipeline. There it calls `sync` after each
+        statement that may fail: the server skips what follows, up to a sync, and psycopg counts that as prepared. The
+        source gives every row the values of claim/batch.sql, and stamps `holds`. It claims nothing for a worker that is
+        not alive, or from a paused queue. Less than `batch_size`: it is asked again after a ring or at the next poll.
+        It may be cut off at any moment: the worker then finds the claimed tasks by its id, and gives them back."""
         ...
 
 

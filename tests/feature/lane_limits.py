@@ -50,7 +50,7 @@ class LaneLimits:
         queues: Sequence[str],
         batch_size: int,
     ) -> list[Claimed]:
-        """Fold, then claim: two transactions in one round trip."""
+        """Fold, then claim: three transactions in one round trip."""
         given = {
             "lease": lease,
             "worker_id": worker_id,
@@ -63,6 +63,7 @@ class LaneLimits:
             await connection.execute(FOLD)
             await pipeline.sync()
             await connection.execute(TAKE, given)
+            await pipeline.sync()
             await cursor.execute(TAKEN, given)
         return sorted(await cursor.fetchall(), key=lambda task: (task.position, task.id))
 
