@@ -17,6 +17,9 @@ from tests.patience import PATIENCE_SECONDS
 AT_ONCE = Backoff(base_seconds=0.0, jitter=0.0)
 """Retry without a wait."""
 
+DEAD = "UPDATE orchestrator.workers SET state = 'dead', beat_at = now() - interval '1 hour'"
+"""Declare every worker dead."""
+
 
 def run_until_empty(app: Orchestrator, **options: Any) -> None:
     """Run a worker until its queues are empty."""

@@ -10,9 +10,17 @@ import pytest
 from orchestrator import Context, Orchestrator, events, notify
 from orchestrator.worker import idle_wait
 from tests.conftest import MakeApp
-from tests.worker.running import attempts, recorded, run_until_empty, status, task, until, value, working
-
-DEAD = "UPDATE orchestrator.workers SET state = 'dead', beat_at = now() - interval '1 hour'"
+from tests.worker.running import (
+    DEAD,
+    attempts,
+    recorded,
+    run_until_empty,
+    status,
+    task,
+    until,
+    value,
+    working,
+)
 
 
 @pytest.mark.parametrize("colour", ["async", "def"])

@@ -1,5 +1,5 @@
-"""A worker claims nothing before its row names its beacon. Without one, others would notice only after 30 s that its
-first task has killed it."""
+"""A worker claims nothing before its row names its beacon. Without one, the leader would notice only after 30 s that
+its first task has killed it."""
 
 import asyncio
 from collections.abc import Callable
@@ -15,9 +15,8 @@ from tests.conftest import MakeApp
 from tests.feature.conftest import LANE, LANES, LIMIT
 from tests.feature.lane_limits import WITHOUT_NET, install
 from tests.patience import PATIENCE_SECONDS
-from tests.worker.running import recorded, run_until_empty, status, statuses, until, value, working
+from tests.worker.running import DEAD, recorded, run_until_empty, status, statuses, until, value, working
 
-DEAD = "UPDATE orchestrator.workers SET state = 'dead', beat_at = now() - interval '1 hour'"
 ROWS = "SELECT count(*) FROM orchestrator.workers"
 CLAIMS = "SELECT array_agg(has_beacon ORDER BY claim) FROM claims"
 

@@ -12,7 +12,7 @@ import pytest
 from orchestrator import Context, Orchestrator, Snooze, events
 from orchestrator.maintain import recover
 from tests.conftest import MakeApp
-from tests.worker.running import recorded, status, until, value, working
+from tests.worker.running import DEAD, recorded, status, until, value, working
 
 QUICK = {"poll_seconds": 0.1, "heartbeat_seconds": 0.1, "dead_after_seconds": 0.5}
 
@@ -113,7 +113,7 @@ async def test_an_unmarked_attempt_of_a_worker_that_was_declared_dead_is_on_reco
         (task_id,) = await bench.enqueue()
         await bench.all_begun([task_id])
         # In one transaction, so that the worker hears of it only afterwards, and records nothing before.
-        other.execute("UPDATE orchestrator.workers SET state = 'dead', beat_at = now() - interval '1 hour'")
+        other.execute(DEAD)
         assert "claimed" == status(connection, task_id)
         await until(lambda: recover(other).returned, "it is taken back")
         assert [] == records(other, [task_id])
