@@ -20,10 +20,11 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from operator import attrgetter
 
-from orchestrator.task.claimed import Claimed, payload_length
+from orchestrator.task.claimed import Claimed
 
 # A place in the order: position and id.
 Place = tuple[int, int]
+PLACE, PAYLOAD = attrgetter("position", "id"), attrgetter("payload")
 FRONT: Place = (-(2**63), -(2**63))
 BACK: Place = (2**63 - 1, 2**63 - 1)
 HOUR = 3_600_000_000  # in units of a position, which is microseconds
@@ -150,7 +151,13 @@ class ScanPositions:
             trail = self._trails.setdefault(queue, Trail())
             for first, last in runs(list(found)):
                 trail.note(first, last)
-        was_costly = seconds > ROUND_TRIPS * round_trip_seconds + least_costly(tasks)
+        payload_bytes = sum(map(len, map(PAYLOAD, tasks)))
+        was_costly = seconds > (
+            COSTLY_SECONDS
+            + ROUND_TRIPS * round_trip_seconds
+            + COSTLY_SECONDS_FOR_EACH * len(tasks)
+            + COSTLY_SECONDS_FOR_EACH_BYTE * payload_bytes
+        )
         if self._is_looking_at_all:
             if not was_costly:
                 if self.is_costly:
@@ -179,27 +186,15 @@ class ScanPositions:
             self._forget()
 
 
-def least_costly(tasks: Sequence[Claimed]) -> float:
-    """Return how long a claim of these tasks may take, without its round trip, before it counts as costly."""
-    payload_bytes = payload_length(tasks)
-    return (
-        COSTLY_SECONDS + COSTLY_SECONDS_FOR_EACH * len(tasks) + COSTLY_SECONDS_FOR_EACH_BYTE * payload_bytes
-    )
-
-
 def runs(tasks: Sequence[Claimed]) -> Iterable[tuple[Place, Place]]:
     """Return the first and the last place of each run of tasks that lie close together."""
-    first = last = place(tasks[0])
-    if tasks[-1].position - tasks[0].position <= GAP:
-        yield first, place(tasks[-1])
+    first = last = PLACE(tasks[0])
+    if tasks[-1].position - first[0] <= GAP:
+        yield first, PLACE(tasks[-1])
         return
-    for task in tasks:
-        if task.position - last[0] > GAP:
+    for place in map(PLACE, tasks):
+        if place[0] - last[0] > GAP:
             yield first, last
-            first = place(task)
-        last = place(task)
+            first = place
+        last = place
     yield first, last
-
-
-def place(task: Claimed) -> Place:
-    return task.position, task.id

@@ -61,8 +61,6 @@ class Shares:
 def in_turn(tasks: Sequence[Claimed], queues: Iterable[str]) -> list[Claimed]:
     """Return the tasks in an order in which their queues take turns. Within a queue the order stays."""
     found: dict[str, list[Claimed]] = {queue: [] for queue in queues}
-    if len(found) == 1:
-        return list(tasks)
     for task in tasks:
         found[task.queue].append(task)
     return [task for turn in zip_longest(*found.values()) for task in turn if task is not None]

@@ -7,7 +7,7 @@ mark that an attempt began.
 """
 
 from orchestrator.execute.attempt import Attempt
-from orchestrator.execute.attempt_span import Spans, Traced
+from orchestrator.execute.attempt_span import Make, Spans, maker
 from orchestrator.execute.context import Context, Services
 from orchestrator.execute.declare import declare
 from orchestrator.execute.executors import Executors
@@ -19,11 +19,12 @@ __all__ = [
     "Context",
     "Executors",
     "Handler",
+    "Make",
     "Registry",
     "Services",
     "Spans",
-    "Traced",
     "begin",
     "begin_now",
     "declare",
+    "maker",
 ]

@@ -2,21 +2,17 @@
 
     decoded → called → judged → last attempt? then a dead letter
 
-`run` raises only for a cancellation by the worker (at shutdown, or when the lease is lost). The worker calls the
-attempt off first, so a handler that cancels itself is not mistaken for it. A timeout is a cancellation, too: the worker
-calls `expire` before it.
+The worker may end an attempt: at its timeout, at a shutdown, or when the lease is lost. It calls `stop` first, with the
+end that the attempt then gets, and cancels the handler after that. So a handler that cancels itself is not mistaken for
+one that the worker has stopped.
 """
 
 import asyncio
 import random
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
 from typing import Any, TypeVar, cast
-from uuid import UUID
-
-import msgspec
 
 from orchestrator import events, forks
 from orchestrator.errors import (
@@ -36,12 +32,14 @@ from orchestrator.execute.registry import Handler
 from orchestrator.task import backoff, duration, payload, result_fast
 from orchestrator.task.claimed import Claimed
 from orchestrator.task.outcome import (
+    RELEASED,
     Cancelled,
     Completed,
     DeadLettered,
     End,
     Failed,
     Fault,
+    Lost,
     Outcome,
     Recorded,
     Released,
@@ -58,28 +56,22 @@ PLAIN = frozenset({str, int, float, timedelta, type(None)})
 T = TypeVar("T")
 
 
-class Attempt(msgspec.Struct, eq=False):
-    """One execution of a task. A worker may run a hundred thousand a second, so an attempt makes nothing that only some
-    need: no timer, no asyncio task, no context. A struct, since a dataclass takes five times as long to make."""
+class Attempt(Outcome, eq=False, kw_only=True, gc=False):
+    """One execution of a task, from the claim to its outcome. A worker may run a hundred thousand a second, so an
+    attempt makes nothing that only some need: no timer, no asyncio task, no context. A struct, since a dataclass takes
+    five times as long to make."""
 
-    task: Claimed
     handler: Handler
-    worker_id: UUID
     executors: Executors
-    result_bytes_max: int
-    is_marked: bool = False  # `running` in the database
     services: Services = NOWHERE
-    taken_at: float = msgspec.field(default_factory=time.monotonic)  # when the worker received the task
-    begun_at: float = msgspec.field(default_factory=time.monotonic)
-    mark_at: float = 0.0  # not marked before this time
+    in_slot: asyncio.Task[None] | None = None
+    ending: End | None = None  # the worker has stopped it: how it ends
+    mark_at: float = 0.0  # not marked `running` before this time; infinite: it is marked
     context: Context | None = None
-    called_off: bool = False
-    expired: bool = False
 
     @forks.calls_handlers
     async def run(self) -> End:
-        """Run the handler, and return how the attempt ended. Raises only CancelledError, and only when the attempt was
-        called off."""
+        """Run the handler, and return how the attempt ended."""
         try:
             arguments = self._arguments()
         except (PayloadRefused, TypeError) as error:
@@ -97,25 +89,17 @@ class Attempt(msgspec.Struct, eq=False):
             return exhausted_if_last(await self._returned(value), self.task)
         except asyncio.CancelledError as error:
             self._say_if_abandoned()
-            if self.called_off:
-                raise
-            # The handler cancelled itself, or one of its own cancellations escaped.
-            return self.timed_out() if self.expired else await self._raised(error)
+            # Not stopped: the handler cancelled itself, or one of its own cancellations escaped.
+            return self.ending or await self._raised(error)
         except HandlerSignal as signal:
             return await self._raised(signal)
         except BaseException as error:
-            if self.called_off:
-                # It failed because it was called off: the attempt is not counted.
-                raise asyncio.CancelledError from error
-            if self.expired and self.may_look:
-                # The handler saw in its context that its time is over, and ended by raising.
-                return self.timed_out()
+            # It failed because it was stopped. At a timeout that is certain only if the handler can see in its context
+            # that its time is over.
+            if self.ending is not None and (self.may_look or isinstance(self.ending, Released | Lost)):
+                return self.ending
             # Also SystemExit and KeyboardInterrupt: a handler must not end the worker, nor pass for a success.
             return await self._raised(error)
-
-    def outcome(self, end: End) -> Outcome:
-        """Return the outcome to write. The attempt has ended now."""
-        return Outcome(self.task, end, self.begun_at, time.monotonic(), self.taken_at)
 
     async def settled(self, end: End) -> End:
         """Return the attempt's end. A completion by the handler's own transaction has precedence over `end`."""
@@ -134,28 +118,29 @@ class Attempt(msgspec.Struct, eq=False):
         """Whether the handler has completed the task itself, or may have by now."""
         return self.context is not None and self.context.is_completing
 
-    def call_off(self) -> None:
-        """Set the handler's context to cancelled: its outcome no longer counts. A cancellation that follows is the
-        worker's, not the handler's own."""
-        self.called_off = True
+    def stop(self, ending: End) -> None:
+        """The worker ends the attempt so: tell the handler through its context. A cancellation that follows is the
+        worker's, not the handler's own. The first such end counts, unless the lease is lost after it."""
+        if self.ending is None or isinstance(ending, Lost):
+            self.ending = ending
         if self.context is not None:
             self.context.cancel()
 
     def overdue_seconds(self, now: float) -> float:
         """Return how long the attempt has run beyond its timeout. Never positive without a timeout."""
         seconds = self.task.timeout_seconds
-        return now - self.begun_at - seconds if seconds else 0.0
+        return now - self.begun_at - seconds if seconds and self.begun_at is not None else 0.0
+
+    @property
+    def slot(self) -> asyncio.Task[None]:
+        """The asyncio task that runs it."""
+        assert self.in_slot is not None  # nosec B101 # noqa: S101 - asked only of an attempt that runs
+        return self.in_slot
 
     @property
     def may_look(self) -> bool:
         """Whether the handler runs in a thread and can see in its context that its time is over."""
         return self.handler.executor == "thread" and self.context is not None
-
-    def expire(self) -> None:
-        """The attempt's time is over. A cancellation that follows is its timeout."""
-        self.expired = True
-        if self.context is not None:
-            self.context.cancel()
 
     def timed_out(self) -> End:
         """Return the end of an attempt that did not end in time."""
@@ -179,18 +164,16 @@ class Attempt(msgspec.Struct, eq=False):
         return self.handler.bind(arguments, self.context) if self.handler.is_async else arguments
 
     async def _returned(self, value: object) -> End:
-        if self.context is not None and self.context.cancel_was_seen:
+        if self.ending is not None and self.context is not None and self.context.cancel_was_seen:
             # The handler looked at `cancelled` and returned. Whether its work was complete is unknown.
-            if self.called_off:
-                raise asyncio.CancelledError
-            return self.timed_out()
+            return self.ending
         if value is None:
             return NO_RESULT if self.context is None else Completed(self.context.result_text)
         if type(value) is Written:
             return Completed(value.text)
-        text = result_fast.encode_fast(value, bytes_max=self.result_bytes_max)
+        text = result_fast.encode_fast(value, bytes_max=self.services.result_bytes_max)
         if text is None:
-            text = await self.apart(encode_result, value, self.result_bytes_max)
+            text = await self.apart(encode_result, value, self.services.result_bytes_max)
         return Completed(text)
 
     async def apart(self, function: Callable[..., T], *arguments: Any, seconds: float | None = None) -> T:
@@ -207,9 +190,7 @@ class Attempt(msgspec.Struct, eq=False):
             failed = Failed(error_text.without_text(error), "failed", self._backoff_seconds())
             return exhausted_if_last(failed, self.task)
         except asyncio.CancelledError:
-            if self.called_off or not self.expired:
-                raise
-            return self.timed_out()
+            return self.ending or RELEASED
 
     def _judged(self, error: BaseException) -> End:
         # Not isinstance: that asks the exception for its __class__.
@@ -227,8 +208,8 @@ class Attempt(msgspec.Struct, eq=False):
                 what = "it did not end in time"
             case Failed(error_text) | DeadLettered(error_text):
                 what = f"it raised {error_text.class_name}: {error_text.message}"
-            case Released():
-                return  # called off by the worker, not asked for by the handler
+            case Released() | Lost():
+                return  # stopped by the worker, not asked for by the handler
             case _:
                 what = f"it asked to be {type(end).__name__.lower()}"
         events.emit(events.OutcomeIgnored(self.task.id, self.task.type, self.task.queue, what))

@@ -4,13 +4,21 @@ The span is current while the handler runs, on the loop and in a thread. A child
 context. The span ends when the attempt's end is known.
 """
 
+from collections.abc import Callable
 from types import TracebackType
 from typing import Protocol, Self
+from uuid import UUID
 
 from orchestrator.execute.attempt import Attempt
+from orchestrator.execute.context import Services
+from orchestrator.execute.executors import Executors
+from orchestrator.execute.registry import Handler
 from orchestrator.task.claimed import Claimed
 from orchestrator.task.outcome import DeadLettered, End, Failed, Fault, Released
 from orchestrator.task.tally import word
+
+# Makes the attempt of a task, with its handler, under a worker id, taken at this time.
+Make = Callable[[Claimed, Handler, UUID, float], Attempt]
 
 
 class Span(Protocol):
@@ -73,3 +81,33 @@ class Traced(Attempt, eq=False, kw_only=True):
         if isinstance(end, Failed | DeadLettered):
             self.span.failed(end.fault)
         self.span.end(word(end))
+
+
+def maker(executors: Executors, services: Services, spans: Spans | None) -> Make:
+    """Return how a worker makes its attempts. Chosen once, so a worker without tracing pays nothing for it."""
+
+    def make(task: Claimed, handler: Handler, worker_id: UUID, taken_at: float) -> Attempt:
+        return Attempt(
+            task,
+            taken_at=taken_at,
+            worker_id=worker_id,
+            handler=handler,
+            executors=executors,
+            services=services,
+        )
+
+    if spans is None:
+        return make
+
+    def make_traced(task: Claimed, handler: Handler, worker_id: UUID, taken_at: float) -> Attempt:
+        return Traced(
+            task,
+            taken_at=taken_at,
+            worker_id=worker_id,
+            handler=handler,
+            executors=executors,
+            services=services,
+            spans=spans,
+        )
+
+    return make_traced

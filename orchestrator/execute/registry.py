@@ -104,6 +104,11 @@ class Registry:
         return iter(sorted(self._handlers.values(), key=lambda handler: handler.type))
 
     @property
+    def types(self) -> tuple[str, ...]:
+        """The types of all handlers."""
+        return tuple(sorted(self._handlers))
+
+    @property
     def queues(self) -> tuple[str, ...]:
         """The queues of all handlers, and `default`."""
         return tuple(sorted({"default", *(handler.queue for handler in self)}))

@@ -13,7 +13,6 @@ from functools import partial
 from uuid import UUID
 
 import psycopg
-from msgspec.structs import replace
 from psycopg import errors
 
 from orchestrator import events
@@ -22,7 +21,6 @@ from orchestrator.finish.lease_ends import LeaseEnds
 from orchestrator.finish.record import record, record_lost, record_unlocked, written_before
 from orchestrator.postgres import transient_errors
 from orchestrator.postgres.session import Connection, Session
-from orchestrator.task.claimed import Claimed
 from orchestrator.task.outcome import Completed, DeadLettered, Failed, Fault, Outcome
 
 # Each statement has a fixed price, and each commit a flush: so a batch is large.
@@ -37,14 +35,11 @@ LOCKED_WAIT_SECONDS_MAX = 1.0
 
 REFUSED = "OutcomeRefused"
 
-# An outcome, and the id under which its worker held the task.
-Addressed = tuple[UUID, Outcome]
-
 
 class Outbox:
     """The outcomes of one worker on their way into the database. It calls `put_off` after it has written an outcome
     whose task waits again, `room` after it has written any, and `ended` after leases ended that held permits or fed
-    gates.
+    gates. The ledger sets `written`, and learns which outcomes are written or stale.
 
         put ──► waiting ──► sending ──► written, or stale
                    ▲           │
@@ -64,16 +59,18 @@ class Outbox:
         self._limit = limit
         self._put_off = put_off
         self._room = room
+        self.written: Callable[[Sequence[Outcome]], None] = lambda _outcomes: None
         self._ended = ended
-        self._waiting: list[Addressed] = []
-        self._sending: list[Addressed] = []
-        self._locked: list[Addressed] = []
+        self._waiting: list[Outcome] = []
+        self._locked: list[Outcome] = []
         self._bytes = 0
+        self.count = 0  # how many outcomes are held
+        self.is_full = False  # they are so many, or so large, that no new attempt should begin
         self._puts_off = False  # some waiting outcome makes its task wait again
         self._locked_until = 0.0
         self._locked_wait_seconds = LOCKED_WAIT_SECONDS
         self._put = asyncio.Event()
-        self._written = asyncio.Event()
+        self._sent = asyncio.Event()
 
     async def run(self) -> None:
         """Send what is put, for ever. Call `flush` before cancelling it, to lose nothing."""
@@ -81,22 +78,20 @@ class Outbox:
             # One lock may mean more of them: a plain batch would wait lock_timeout for each.
             wary = bool(self._locked)
             await self._work()
-            worker_id = self._waiting[0][0]
             size = self._batch_size()
-            # They enter the one list before they leave the other: `held` and `count` miss none.
-            self._sending = self._waiting[:size]
-            del self._waiting[:size]
+            outcomes, self._waiting = self._waiting[:size], self._waiting[size:]
             puts_off, self._puts_off = self._puts_off, self._puts_off and bool(self._waiting)
-            outcomes = [outcome for _, outcome in self._sending]
-            left = await self._send(outcomes, worker_id, wary=wary)
+            left = await self._send(outcomes, outcomes[0].worker_id, wary=wary)
             if puts_off:
                 self._put_off()
                 self._puts_off = self._puts_off or bool(left)
-            self._put_aside([(worker_id, outcome) for outcome in left])
+            self._put_aside(left)
             if self._bytes:
                 self._bytes -= sum(map(weight, outcomes)) - sum(map(weight, left))
-            self._sending = []
-            self._written.set()
+            self.count -= len(outcomes) - len(left)
+            self._measure()
+            self._sent.set()
+            self.written([o for o in outcomes if o not in self._locked] if left else outcomes)
             self._room()
 
     async def _work(self) -> None:
@@ -117,21 +112,21 @@ class Outbox:
         we were declared dead; not too many bytes; and there is one for each task, since answers name tasks. There are
         two for a task if a server crash forgot a claim and we ran the task again: the first one is stale."""
         batch = self._waiting[:BATCH_SIZE]
-        worker_id = batch[0][0]
-        ids = {outcome.task.id for _, outcome in batch}
-        if batch[-1][0] is worker_id and self._bytes <= BATCH_BYTES and len(ids) == len(batch):
+        worker_id = batch[0].worker_id
+        ids = {outcome.task.id for outcome in batch}
+        if batch[-1].worker_id is worker_id and self._bytes <= BATCH_BYTES and len(ids) == len(batch):
             return len(batch)
         size = total = 0
         # Ends with the batch. One outcome goes in any case.
-        for sender, outcome in batch:
+        for outcome in batch:
             total += weight(outcome)
-            if sender != worker_id or outcome.task.id not in ids or (size and total > BATCH_BYTES):
+            if outcome.worker_id != worker_id or outcome.task.id not in ids or (size and total > BATCH_BYTES):
                 break
             ids.remove(outcome.task.id)
             size += 1
         return size
 
-    def _put_aside(self, left: Sequence[Addressed]) -> None:
+    def _put_aside(self, left: Sequence[Outcome]) -> None:
         if left and not self._locked:
             self._locked_until = asyncio.get_running_loop().time() + self._locked_wait_seconds
             self._locked_wait_seconds = min(self._locked_wait_seconds * 2, LOCKED_WAIT_SECONDS_MAX)
@@ -139,38 +134,30 @@ class Outbox:
         if not self._locked:
             self._locked_wait_seconds = LOCKED_WAIT_SECONDS
 
-    def put(self, outcome: Outcome, *, worker_id: UUID) -> None:
+    def put(self, outcome: Outcome) -> None:
         """Take an outcome. Never refuses one; a worker whose outbox is full begins no new attempt."""
-        self._waiting.append((worker_id, outcome))
+        if not self._waiting:
+            self._put.set()
+        self._waiting.append(outcome)
+        self.count += 1
         end = outcome.end
         if type(end) is not Completed:
             self._puts_off = True
             self._bytes += weight(outcome)
         elif end.result is not None:
             self._bytes += len(end.result)
-        self._put.set()
+        elif self.count < self._limit:
+            return
+        self._measure()
 
-    @property
-    def is_full(self) -> bool:
-        """Whether the outcomes are so many, or so large, that no new attempt should begin."""
-        # The same sum as `count`, inline: this runs before each attempt.
-        held = len(self._waiting) + len(self._sending) + len(self._locked)
-        return held >= self._limit or self._bytes >= BYTES_MAX
+    def _measure(self) -> None:
+        self.is_full = self.count >= self._limit or self._bytes >= BYTES_MAX
 
     async def flush(self) -> None:
         """Wait until everything put so far is written."""
         while self.count:
-            self._written.clear()
-            await self._written.wait()
-
-    def held(self) -> list[Claimed]:
-        """Return the tasks whose outcomes are not written yet. A caller on another thread may miss one that moves."""
-        return [outcome.task for _, outcome in (*self._waiting, *self._sending, *self._locked)]
-
-    @property
-    def count(self) -> int:
-        """How many outcomes are held."""
-        return len(self._waiting) + len(self._sending) + len(self._locked)
+            self._sent.clear()
+            await self._sent.wait()
 
     async def _send(
         self, batch: Sequence[Outcome], worker_id: UUID, *, wary: bool = False
@@ -202,9 +189,12 @@ class Outbox:
                 events.emit(events.StaleOutcome(outcome.task.id, outcome.task.type, outcome.task.queue))
                 return ()
             case _:
+                self._bytes -= weight(outcome)
                 # Only the primary message: DETAIL and parameters may hold the result.
                 fault = Fault(REFUSED, f"PostgreSQL refused the outcome: {error.diag.message_primary}")
-                return await self._send([replace(outcome, end=DeadLettered(fault, "discarded"))], worker_id)
+                outcome.end = DeadLettered(fault, "discarded")
+                self._bytes += weight(outcome)
+                return await self._send(batch, worker_id)
 
 
 async def write(

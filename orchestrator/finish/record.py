@@ -56,16 +56,30 @@ class Written(NamedTuple):
         return Written(self.refused | other.refused, self.ends | other.ends)
 
 
-async def record(connection: Connection, outcomes: Sequence[Outcome], *, worker_id: UUID) -> Written:
+async def record(
+    connection: Connection, outcomes: Sequence[Outcome], *, worker_id: UUID, has_leaf: bool = True
+) -> Written:
     """Write each outcome whose lease still holds, and refuse the others. After an error, some may be written."""
+    if not has_leaf:
+        await connection.execute(PARTITION)
+    others = [outcome for outcome in outcomes if type(outcome.end) is not Completed]
+    if others and (lost := [outcome for outcome in others if type(outcome.end) is Lost]):
+        await record_lost(connection, lost, worker_id=worker_id)
+        outcomes = [outcome for outcome in outcomes if type(outcome.end) is not Lost]
+        others = [outcome for outcome in others if type(outcome.end) is not Lost]
+    successes = [outcome for outcome in outcomes if type(outcome.end) is Completed] if others else outcomes
     try:
-        return await write(connection, outcomes, worker_id)
+        if not others and connection.info.transaction_status is TransactionStatus.IDLE:
+            # One statement is its own transaction; an explicit one costs two more round trips.
+            return await complete(connection, successes) if successes else Written(set(), NO_ENDS)
+        async with connection.transaction():
+            written = await complete(connection, successes) if successes else Written(set(), NO_ENDS)
+            return written | await settle(connection, others, worker_id) if others else written
     except errors.CheckViolation as error:
-        if error.diag.constraint_name is not None:
+        if error.diag.constraint_name is not None or not has_leaf:
             raise
     # There is no leaf for today: the leader's duty is late, or the clock was moved.
-    await connection.execute(PARTITION)
-    return await write(connection, outcomes, worker_id)
+    return await record(connection, outcomes, worker_id=worker_id, has_leaf=False)
 
 
 async def record_unlocked(
@@ -96,21 +110,6 @@ async def record_lost(connection: Connection, outcomes: Sequence[Outcome], *, wo
             ],
         }
         await connection.execute(LOST, {**named(begun), "ages": ages(begun), "worker_id": worker_id, **given})
-
-
-async def write(connection: Connection, outcomes: Sequence[Outcome], worker_id: UUID) -> Written:
-    others = [outcome for outcome in outcomes if type(outcome.end) is not Completed]
-    if others and (lost := [outcome for outcome in others if type(outcome.end) is Lost]):
-        await record_lost(connection, lost, worker_id=worker_id)
-        outcomes = [outcome for outcome in outcomes if type(outcome.end) is not Lost]
-        others = [outcome for outcome in others if type(outcome.end) is not Lost]
-    successes = [outcome for outcome in outcomes if type(outcome.end) is Completed] if others else outcomes
-    if not others and connection.info.transaction_status is TransactionStatus.IDLE:
-        # One statement is its own transaction; an explicit one costs two more round trips.
-        return await complete(connection, successes) if successes else Written(set(), NO_ENDS)
-    async with connection.transaction():
-        written = await complete(connection, successes) if successes else Written(set(), NO_ENDS)
-        return written | await settle(connection, others, worker_id) if others else written
 
 
 async def complete(connection: Connection, outcomes: Sequence[Outcome]) -> Written:

@@ -1,10 +1,6 @@
 """A task as a worker holds it: the row of the claim, with the lease under which the outcome may be written."""
 
-from collections.abc import Iterable
-from operator import attrgetter
 from typing import NamedTuple
-
-payload_of = attrgetter("payload")
 
 
 class Claimed(NamedTuple):
@@ -31,26 +27,6 @@ class Claimed(NamedTuple):
     position: int
     waited_seconds: float  # from the time when it could run to the claim
     trace_context: str | None  # JSON text, as it was enqueued
-
-    @property
-    def is_marked_first(self) -> bool:
-        """Whether an earlier attempt went wrong: the task may kill workers, so it is marked before it starts."""
-        return self.put_back is not None or self.losses > 0
-
-
-def payload_length(tasks: Iterable[Claimed]) -> int:
-    """Return the length of all payloads together, in characters."""
-    return sum(map(len, map(payload_of, tasks)))
-
-
-def payload_memory(tasks: Iterable[Claimed]) -> int:
-    """Return the bytes that the payloads take in memory: one character outside ASCII makes its whole text wider."""
-    return sum(map(str.__sizeof__, map(payload_of, tasks)))
-
-
-def are_whole(tasks: Iterable[Claimed]) -> bool:
-    """Tell whether all of these came with their payload; a payload left out is empty text."""
-    return all(map(payload_of, tasks))
 
 
 def unknown(*, id: int, lease: int, queue: str, type: str, attempt: int) -> Claimed:  # noqa: A002 - as the columns

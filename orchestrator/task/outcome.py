@@ -1,10 +1,11 @@
 """How an attempt may end. A sum type: each end has the fields that it needs and no others.
 
-An `Outcome` is one of these ends, together with the task and the lease that allows the worker to write it.
+An `Outcome` is a task that a worker holds, with the end that the worker writes under the task's lease.
 """
 
 from dataclasses import dataclass
 from typing import Literal
+from uuid import UUID
 
 import msgspec
 
@@ -87,12 +88,21 @@ class Lost:
 End = Completed | Failed | DeadLettered | Cancelled | Snoozed | PutBack | Released | Recorded | Lost
 
 
-class Outcome(msgspec.Struct, frozen=True):
-    """An end and its task; and by our monotonic clock when the handler started (None: it did not) and ended, and when
-    this worker got the task. A struct: making and reading a named tuple takes three times as long."""
+RELEASED = Released()
+
+# Where a task is in its worker. Only worker/ledger.py changes this, and says what each state means.
+State = Literal["claimed", "waiting", "starting", "running", "ending", "abandoned", "writing"]
+NO_WORKER = UUID(int=0)
+
+
+class Outcome(msgspec.Struct, eq=False, gc=False):
+    """A task that a worker holds, and how its attempt ended. Until it has ended, its end is Released. The times are by
+    our monotonic clock; `begun_at` is None if no handler has started."""
 
     task: Claimed
-    end: End
+    end: End = RELEASED
     begun_at: float | None = None
     ended_at: float = 0.0
-    taken_at: float = 0.0
+    taken_at: float = 0.0  # when this worker got the task
+    worker_id: UUID = NO_WORKER  # under which it was claimed
+    state: State = "claimed"

@@ -21,7 +21,6 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any, NoReturn, TypeVar
 from unittest import mock
-from uuid import uuid4
 
 from orchestrator import observe
 from orchestrator.app import Orchestrator
@@ -168,7 +167,7 @@ class Inline:
     async def _attempt(self, task: Claimed, handler: Handler) -> tuple[End, BaseException | None]:
         size = self._config.config.result_bytes_max
         executors = Executors(Registry(), size=1, result_bytes_max=size)
-        attempt = RecordedAttempt(task, handler, uuid4(), executors, size, services=Bystander(size))
+        attempt = RecordedAttempt(task, handler=handler, executors=executors, services=Bystander(size))
         end = await attempt.run()
         return end, attempt.raised
 

@@ -1,11 +1,12 @@
 """An attempt that keeps its exception: a test needs the handler's exception itself, not its text."""
 
 import asyncio
+import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 from orchestrator.execute import Attempt
-from orchestrator.task.outcome import End
+from orchestrator.task.outcome import RELEASED, End
 
 # How long a handler may take to end after its timeout.
 CANCEL_SECONDS = 5.0
@@ -13,7 +14,7 @@ CANCEL_SECONDS = 5.0
 T = TypeVar("T")
 
 
-class RecordedAttempt(Attempt, eq=False):
+class RecordedAttempt(Attempt, eq=False, kw_only=True):
     """Keeps the exception, and enforces the timeout, as a worker does for its slots."""
 
     raised: BaseException | None = None
@@ -33,12 +34,15 @@ class RecordedAttempt(Attempt, eq=False):
         try:
             await asyncio.wait({job}, timeout=self.task.timeout_seconds or None)
             if not job.done():
-                self.expire()
+                self.stop(self.timed_out())
                 job.cancel()
                 await asyncio.wait({job}, timeout=CANCEL_SECONDS)
         except asyncio.CancelledError:
-            self.call_off()
+            self.stop(RELEASED)
             job.cancel()
             raise
-        end = job.result() if job.done() else self.timed_out()
-        return end if self.context is None else await self.settled(end)
+        self.end = job.result() if job.done() else self.ending or self.timed_out()
+        if self.context is not None:
+            self.end = await self.settled(self.end)
+        self.ended_at = time.monotonic()
+        return self.end

@@ -10,6 +10,7 @@ import contextvars
 import dataclasses
 import os
 import platform
+import time
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -123,7 +124,7 @@ async def arun_tasks(
         # Ends: nothing is ready, or the limit is reached.
         while (task := await runner.next(given)) is not None:
             if sum(counts.values()) >= limit:
-                await runner.finish(Outcome(task, Released()))
+                await runner.finish(Outcome(task))
                 raise Endless(limit)
             end, error = await runner.run(task)
             counts[end] += 1
@@ -162,7 +163,6 @@ class TaskRunner:
         self._registry = registry
         self._session = session
         self._services = services
-        self._result_bytes_max = config.result_bytes_max
         self._executors = Executors(registry, size=1, result_bytes_max=config.result_bytes_max)
 
     async def next(self, given: Given) -> Claimed | None:
@@ -184,11 +184,17 @@ class TaskRunner:
             reason = f"the application has no handler for type {task.type}"
             end: End = PutBack(Fault("UnknownType", reason), UNKNOWN_SECONDS, (task.put_back or 0) + 1)
             return await self.finish(Outcome(task, end)), None
+        now = time.monotonic()
         attempt = RecordedAttempt(
-            task, handler, self.worker_id, self._executors, self._result_bytes_max, services=self._services
+            task,
+            taken_at=now,
+            begun_at=now,
+            handler=handler,
+            executors=self._executors,
+            services=self._services,
         )
         end = await attempt.ended()
-        return await self.finish(attempt.outcome(end)), attempt.raised or error_of(task, end)
+        return await self.finish(attempt), attempt.raised or error_of(task, end)
 
     async def finish(self, outcome: Outcome) -> str:
         """Write an end down; return what it counts as."""

@@ -1,7 +1,7 @@
 """The report that one beat or look brings."""
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import UUID
@@ -13,6 +13,7 @@ from orchestrator.config import Config
 from orchestrator.lead import View
 from orchestrator.postgres import statement
 from orchestrator.task.claimed import Claimed, unknown
+from orchestrator.worker.ledger import Ledger
 
 BEAT = statement.load(__file__, "beat.sql")
 LEASES = statement.load(__file__, "leases.sql")
@@ -34,7 +35,7 @@ class Report:
     lost: Mapping[tuple[int, int], str] = field(
         default_factory=dict
     )  # tasks that the worker holds whose leases are void in the database, and why
-    ghosts: tuple[Claimed, ...] = ()  # the database has them in our name, and `held` did not list them
+    ghosts: Sequence[Claimed] = ()  # the database has them in our name, and the ledger does not know them
 
     @property
     def names_beacon(self) -> bool:
@@ -90,24 +91,25 @@ def ask(
     )
 
 
-def with_leases(connection: psycopg.Connection[Any], report: Report, held: Iterable[Claimed]) -> Report:
+def with_leases(connection: psycopg.Connection[Any], report: Report, ledger: Ledger) -> Report:
     """Add the state of the leases."""
-    lost, ghosts = leases(connection, report.worker_id, held)
-    return replace(report, lost=lost, ghosts=ghosts)
+    with ledger.look() as held:
+        lost, named = leases(connection, report.worker_id, held)
+        return replace(report, lost=lost, ghosts=ledger.ghosts(named))
 
 
 def leases(
     connection: psycopg.Connection[Any], worker_id: UUID, held: Iterable[Claimed]
-) -> tuple[dict[tuple[int, int], str], tuple[Claimed, ...]]:
-    """Return which of the held leases are lost, and why; and the tasks that only the database holds for this worker."""
+) -> tuple[dict[tuple[int, int], str], list[Claimed]]:
+    """Return which of these leases are lost, and why; and the other tasks that the database holds for this worker."""
     pairs = [(task.id, task.lease) for task in held]
     ids, numbers = [task_id for task_id, _ in pairs], [lease for _, lease in pairs]
     with connection.cursor(row_factory=tuple_row) as cursor:
         rows = cursor.execute(LEASES, {"id": worker_id, "ids": ids, "leases": numbers}).fetchall()
-    lost, ghosts = {}, []
+    lost, others = {}, []
     for is_lost, task_id, lease, queue, kind, attempt, reason in rows:
         if is_lost:
             lost[task_id, lease] = reason
         else:
-            ghosts.append(unknown(id=task_id, lease=lease, queue=queue, type=kind, attempt=attempt))
-    return lost, tuple(ghosts)
+            others.append(unknown(id=task_id, lease=lease, queue=queue, type=kind, attempt=attempt))
+    return lost, others

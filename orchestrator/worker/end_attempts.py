@@ -6,16 +6,16 @@ Any handler that does not end is left behind: its slot is freed, and what it sti
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 
 from orchestrator import events
 from orchestrator.errors import LeaseLost
 from orchestrator.execute import Attempt
-from orchestrator.finish import Outbox
 from orchestrator.task.claimed import Claimed
-from orchestrator.task.outcome import End, Lost, Released
-from orchestrator.worker.slot import Slot, is_unmarked
+from orchestrator.task.outcome import RELEASED, End, Lost
+from orchestrator.worker.ledger import Ledger
+from orchestrator.worker.run_together import Background
 from orchestrator.worker.slots import Slots
 
 # How long a cancelled handler may clean up before its task is released without waiting for it.
@@ -26,151 +26,123 @@ STALE_SECONDS = 1.0
 
 
 class AttemptEnder:
-    """Watches all slots of a worker at once. `mark` is called when an attempt should be marked `running`."""
+    """Watches all attempts of a worker at once. `mark` is called when one should be marked `running`."""
 
-    def __init__(self, slots: Slots, outbox: Outbox, *, mark: Callable[[], None]) -> None:
+    def __init__(self, ledger: Ledger, slots: Slots, *, mark: Callable[[], None]) -> None:
+        self._ledger = ledger
         self._slots = slots
-        self._outbox = outbox
         self._mark = mark
-        self._unwritten_losses: set[asyncio.Task[None]] = set()
+        self._losing = Background()
 
     async def watch(self) -> None:
         """Look at all attempts every WATCH_SECONDS while there are any."""
         while True:
-            if not self._slots.busy and not self._slots.ready:
-                self._slots.changed.clear()
-                await self._slots.changed.wait()
+            if self._ledger.is_empty:
+                self._ledger.filled.clear()
+                await self._ledger.filled.wait()
             await asyncio.sleep(WATCH_SECONDS)
             self._look(time.monotonic())
 
+    def release_waiting(self) -> None:
+        """Release the tasks whose handlers have not started."""
+        for attempt in self._ledger.take_line():
+            self._ledger.write(attempt)
+        self._slots.refuse_starts()
+
     async def give_back(self) -> None:
-        """Cancel running attempts, and release their tasks."""
-        self._slots.release_ready()
-        slots = {slot for slot in self._slots.busy if not slot.is_void}
-        await self._cancel(slots, "the worker gives it back")
-        for slot in slots & self._slots.busy:
-            # The handler does not end when it is cancelled. Its task is released all the same.
-            self._leave_behind(slot, Released())
-        if self._unwritten_losses:
-            # Attempts that lost their leases still have to be put on record.
-            await asyncio.wait(self._unwritten_losses)
+        """End all attempts, and release their tasks."""
+        self.release_waiting()
+        attempts = self._ledger.running()
+        for attempt in attempts:
+            self._stop(attempt, RELEASED)
+        await self._end(attempts, "the worker gives it back")
+        await self._losing.wait()
+
+    async def drop(self, reason: str) -> None:
+        """End all attempts, since all leases are void. Their outcomes are not written, only that they ran."""
+        self._ledger.leave(self._ledger.take_line())
+        self._slots.refuse_starts()
+        self._abandon(self._ledger.running(), reason)
+        await self._losing.wait()
 
     def lose(self, lost: Mapping[tuple[int, int], str]) -> None:
-        """Cancel handlers whose leases are lost, at once. Their outcomes are not written, only that they ran."""
-        if not lost:
-            return
-        for slot in list(self._slots.busy):
-            attempt = slot.attempt
-            if attempt is None or slot.is_void:
+        """The same, at once, for the attempts whose leases are lost. One that waits for its mark `running` learns it
+        from the mark."""
+        for attempt in [*self._ledger.line, *self._ledger.running()] if lost else ():
+            if (reason := lost.get((attempt.task.id, attempt.task.lease))) is None:
                 continue
-            reason = lost.get((attempt.task.id, attempt.task.lease))
+            if attempt.state == "waiting":
+                with suppress(ValueError):  # the heartbeat's thread has taken it
+                    self._ledger.line.remove(attempt)
+                    self._ledger.leave((attempt,))
+                    say_lost(attempt.task, reason)
             # An attempt that completes its task itself removes the row: its lease is not lost.
-            if reason is not None and not attempt.is_completing:
+            elif not attempt.is_completing:
                 say_lost(attempt.task, reason)
-                self._spawn_loss_record(slot, reason)
-        for waiting in (self._slots.ready, self._slots.marked_first):
-            for entry in list(waiting):
-                if (reason := lost.get((entry[0].id, entry[0].lease))) is not None:
-                    with suppress(ValueError):  # the heartbeat's thread has taken it back
-                        waiting.remove(entry)
-                    say_lost(entry[0], reason)
-
-    async def drop(self, reason: str) -> int:
-        """Cancel all attempts, since all leases are void. Their outcomes are not written, only that they ran."""
-        dropped = {slot for slot in self._slots.busy if not slot.is_void}
-        unbegun = len(self._slots.take_back())
-        await self._part(self._voided(dropped), reason)
-        if self._unwritten_losses:
-            await asyncio.wait(self._unwritten_losses)
-        return len(dropped) + unbegun
+                self._abandon([attempt], reason)
 
     def _look(self, now: float) -> None:
-        calls = False
-        for slot in list(self._slots.busy):
-            attempt = slot.attempt
-            if attempt is None or slot.is_void:
-                continue
-            overdue_seconds = attempt.overdue_seconds(now)
-            if overdue_seconds > 0:
-                self._end_overdue(slot, attempt, overdue_seconds)
-            if is_unmarked(attempt, now):
-                calls = True
-        for waiting in (self._slots.ready, self._slots.marked_first):
-            with suppress(IndexError):
-                if now - waiting[0][2] > STALE_SECONDS:
-                    self._slots.stale += 1
-                    self._slots.release_ready()
-        if calls:
+        for attempt in self._ledger.running():
+            if (overdue_seconds := attempt.overdue_seconds(now)) > 0:
+                self._end_overdue(attempt, overdue_seconds)
+        with suppress(IndexError):
+            if now - self._ledger.line[0].taken_at > STALE_SECONDS:
+                self._ledger.stale_at = now
+                self.release_waiting()
+        if self._ledger.unmarked():
             self._mark()
 
-    def _end_overdue(self, slot: Slot, attempt: Attempt, overdue_seconds: float) -> None:
+    def _end_overdue(self, attempt: Attempt, overdue_seconds: float) -> None:
         """Cancel an attempt beyond its timeout. A thread with a context first has CANCEL_SECONDS to look and return."""
-        first, patience = not attempt.expired, CANCEL_SECONDS if attempt.may_look else 0.0
-        if first:
-            attempt.expire()
-        if overdue_seconds >= patience and slot.job is not None and not slot.is_spent():
-            slot.job.cancel()
+        patience = CANCEL_SECONDS if attempt.may_look else 0.0
+        if attempt.state == "running":
+            self._stop(attempt, attempt.timed_out())
+        if overdue_seconds >= patience and not attempt.slot.cancelling():
+            attempt.slot.cancel()
         elif overdue_seconds > patience + CANCEL_SECONDS:
-            self._leave_behind(slot, attempt.timed_out())
+            self._leave_behind(attempt)
 
-    def _leave_behind(self, slot: Slot, end: End) -> None:
-        """Go on without a handler that does not end. What it still returns is ignored."""
-        attempt = slot.attempt
-        if attempt is None or attempt.is_completing:
-            # The attempt waits for the answer to its COMMIT, and that wait is limited. Only the answer shows how the
-            # attempt ended.
-            return
-        slot.is_void = True
-        self._slots.abandoned.add(slot)
-        events.emit(events.HandlerAbandoned(attempt.task.id, attempt.task.type))
-        self._outbox.put(attempt.outcome(end), worker_id=attempt.worker_id)
-        self._slots.vacate(slot)
-        self._slots.wake_one()
+    def _stop(self, attempt: Attempt, end: End) -> None:
+        """Tell the handler to end. If it does not return a value, the attempt ends so."""
+        attempt.stop(end)
+        if attempt.state == "running":
+            self._ledger.move(attempt, "ending")
 
-    def _spawn_loss_record(self, slot: Slot, reason: str) -> None:
-        recording = asyncio.create_task(self._part(self._voided({slot}), reason))
-        self._unwritten_losses.add(recording)
-        recording.add_done_callback(self._unwritten_losses.discard)
+    def _abandon(self, attempts: Collection[Attempt], reason: str) -> None:
+        """The leases are lost: what these handlers return from now on is ignored."""
+        for attempt in attempts:
+            attempt.stop(Lost(reason))
+            self._ledger.move(attempt, "abandoned")
+        self._losing.start(self._end(attempts, reason))
 
-    def _voided(self, slots: Iterable[Slot]) -> dict[Slot, Attempt]:
-        """Ignore what the handlers in these slots return from now on. Return their attempts."""
-        running = {slot: slot.attempt for slot in slots if slot.attempt is not None}
-        for slot in running:
-            slot.is_void = True
-        return running
-
-    async def _part(self, running: Mapping[Slot, Attempt], reason: str) -> None:
-        """End these attempts or leave them behind, and put on record that they ran."""
-        await self._cancel(set(running), reason)
-        for slot in running.keys() & self._slots.busy:
-            self._slots.abandoned.add(slot)
-            self._slots.vacate(slot)
-        for attempt in running.values():
-            self._outbox.put(attempt.outcome(Lost(reason)), worker_id=attempt.worker_id)
-
-    async def _cancel(self, slots: set[Slot], reason: str) -> None:
-        """Cancel coroutines directly and threads through their contexts. Wait up to CANCEL_SECONDS, then once more for
-        threads that did not look."""
-        jobs: set[asyncio.Task[None]] = set()
-        in_threads: set[asyncio.Task[None]] = set()
-        for slot in slots:
-            attempt, job = slot.attempt, slot.job
-            if attempt is None or job is None:
-                continue
-            slot.is_last = True
-            attempt.call_off()
-            jobs.add(job)
+    async def _end(self, attempts: Collection[Attempt], reason: str) -> None:
+        """Cancel coroutines directly, and threads through their contexts. Wait for them up to CANCEL_SECONDS, then once
+        more for threads that did not look. Leave the others behind."""
+        for attempt in attempts:
             if attempt.handler.executor != "thread":
-                job.cancel(LeaseLost(attempt.task.id, reason))
-            else:
-                in_threads.add(job)
-        if jobs:
-            await asyncio.wait(jobs, timeout=CANCEL_SECONDS)
-        deaf = {job for job in in_threads if not job.done()}
-        for job in deaf:
-            job.cancel()
-        if deaf:
-            await asyncio.wait(deaf, timeout=CANCEL_SECONDS)
+                attempt.slot.cancel(LeaseLost(attempt.task.id, reason))
+        await self._ended(attempts)
+        deaf = [attempt for attempt in attempts if attempt.handler.executor == "thread"]
+        for attempt in self._still_run(deaf):
+            attempt.slot.cancel()
+        await self._ended(deaf)
+        for attempt in self._still_run(attempts):
+            self._leave_behind(attempt)
+
+    async def _ended(self, attempts: Collection[Attempt]) -> None:
+        """Wait up to CANCEL_SECONDS for the end of these."""
+        if slots := {attempt.slot for attempt in self._still_run(attempts)}:
+            await asyncio.wait(slots, timeout=CANCEL_SECONDS)
+
+    def _still_run(self, attempts: Collection[Attempt]) -> list[Attempt]:
+        return [attempt for attempt in attempts if attempt in self._ledger.in_slots]
+
+    def _leave_behind(self, attempt: Attempt) -> None:
+        """Go on without a handler that does not end. What it still returns is ignored."""
+        # If the attempt waits for the answer to its COMMIT, only that shows how the attempt ended. The wait is limited.
+        if not attempt.is_completing:
+            events.emit(events.HandlerAbandoned(attempt.task.id, attempt.task.type))
+            self._slots.leave_behind(attempt)
 
 
 def say_lost(task: Claimed, reason: str) -> None:

@@ -13,41 +13,40 @@ from uuid import UUID
 from orchestrator import events
 from orchestrator.feature import OpenSource
 from orchestrator.postgres import transient_errors
-from orchestrator.task.claimed import Claimed
-from orchestrator.worker.claim_pipeline import ClaimPipeline
+from orchestrator.worker.claim_pipeline import ClaimPipeline, ClaimResult
 from orchestrator.worker.claim_size import CLAIM_MAX
-from orchestrator.worker.slots import Slots
+from orchestrator.worker.ledger import Ledger
 
 
 class FeatureClaims:
-    """Asks the sources. `take` starts the tasks; `look` asks for a look at what the database holds in our name."""
+    """Asks the sources. `take` takes the tasks, unless another thread has them; `look` asks for a look at what the
+    database holds in our name."""
 
     def __init__(
         self,
         sources: Sequence[OpenSource],
         claims: ClaimPipeline,
-        slots: Slots,
-        concurrency: int,
+        ledger: Ledger,
         *,
-        take: Callable[[list[Claimed], UUID], None],
+        take: Callable[[ClaimResult], bool],
         look: Callable[[], None],
     ) -> None:
         self._sources = sources
         self._claims = claims
-        self._slots = slots
-        self._concurrency = concurrency
+        self._ledger = ledger
         self._take = take
         self._look = look
         self._holding: set[str] = set()
         self._rounds_up = False
-        # All tasks taken from sources have begun when the slots have begun so many attempts.
+        # All tasks taken from sources have begun when so many attempts have begun.
         self._begun = 0
 
     @property
     def free(self) -> int:
         """How many slots are neither busy nor awaited by a task of a source."""
-        waiting = min(len(self._slots.ready), max(0, self._begun - self._slots.begun))
-        return max(0, self._concurrency - len(self._slots.busy) - waiting)
+        line = len(self._ledger.line)
+        waiting = min(line, max(0, self._begun - self._ledger.begun))
+        return max(0, self._ledger.free + line - waiting)
 
     @property
     def may_hold_more(self) -> bool:
@@ -56,7 +55,7 @@ class FeatureClaims:
 
     def leave(self) -> int:
         """Return the most tasks that the plain claim should bring."""
-        return max(0, self._slots.free) if self._holding else CLAIM_MAX
+        return max(0, self._ledger.free) if self._holding else CLAIM_MAX
 
     async def take(self, worker_id: UUID, *, looks: bool, plain_holds: bool) -> None:
         """Claim from each source that may hold tasks; from all of them if this turn `looks`."""
@@ -76,11 +75,10 @@ class FeatureClaims:
         self._holding.discard(source.name)
         try:
             found = await self._claims.receive_from(source, wanted, worker_id)
-            if found is None:
+            if not self._take(found):
                 self._look()
             elif found.tasks:
-                self._take(found.tasks, worker_id)
-                self._begun = max(self._begun, self._slots.begun) + len(found.tasks)
+                self._begun = max(self._begun, self._ledger.begun) + len(found.tasks)
                 if found.may_hold_more:
                     self._holding.add(source.name)
         except Exception as error:
@@ -90,5 +88,3 @@ class FeatureClaims:
                 events.emit(
                     events.DutyFailed(source.name, type(error).__name__, transient_errors.reason(error))
                 )
-        finally:
-            self._claims.taken_over()

@@ -10,7 +10,7 @@ lease: it goes on under a new id. After some beats it writes the statistics, too
 
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 from uuid import UUID, uuid4
@@ -26,8 +26,8 @@ from orchestrator.postgres import statement, transient_errors
 from orchestrator.postgres.reconnect import LOOK_SECONDS, NotNow
 from orchestrator.postgres.thread_connection import ANSWER_SECONDS, ThreadConnection
 from orchestrator.schema import compatibility
-from orchestrator.task.claimed import Claimed
 from orchestrator.worker.beat_report import Report, ask, with_leases
+from orchestrator.worker.ledger import Ledger
 from orchestrator.worker.register import register
 from orchestrator.worker.stall import LOOK_SECONDS as STALL_LOOK_SECONDS
 from orchestrator.worker.stall import Stall
@@ -52,19 +52,18 @@ class Heartbeat:
         registry: Registry,
         line: ThreadConnection,
         *,
-        held: Callable[[], Iterable[Claimed]],
+        ledger: Ledger,
         on_report: Callable[[Report], None],
         look_seconds: Callable[[], float],
-        stall: Stall,
         declare_more: Callable[[psycopg.Connection[Any]], None] = lambda _connection: None,
     ) -> None:
         self._config = config
         self._registry = registry
         self._line = line
-        self._held = held
+        self._ledger = ledger
         self._on_report = on_report
         self._look_seconds = look_seconds
-        self._stall = stall
+        self.stall = Stall(ledger, config.dead_after_seconds)
         self._declare_more = declare_more
         self._stop, self._called, self._hurries = threading.Event(), threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._run, name="orchestrator heartbeat", daemon=True)
@@ -182,7 +181,7 @@ class Heartbeat:
         waits = transient_errors.waits()
         # Ends: stop() is called.
         while not self._stop.is_set():
-            if self._stall.look(self.worker_id):
+            if self.stall.look(self.worker_id):
                 self._stop.wait(STALL_LOOK_SECONDS)  # the loop hangs, so the worker has to be declared dead
                 continue
             try:
@@ -209,10 +208,10 @@ class Heartbeat:
         while (seconds := until - time.monotonic()) > 0 and not self._stop.is_set():
             if self._called.wait(min(seconds, STALL_LOOK_SECONDS)):
                 return
-            self._stall.look(self.worker_id)
-            if self._stall.is_on:
+            self.stall.look(self.worker_id)
+            if self.stall.is_on:
                 with self._line.within(ANSWER_SECONDS):
-                    self._stall.relieve(self._line.open(), self.worker_id, held=self._held)
+                    self.stall.relieve(self._line.open(), self.worker_id)
                 # Also look: the listener is on the blocked loop and cannot report that our beacon is gone.
                 until = min(until, time.monotonic() + STALL_LOOK_SECONDS)
 
@@ -241,7 +240,7 @@ class Heartbeat:
             beats=beats,
             draining=self._draining,
             beacon=beacon,
-            blocked_seconds=self._stall.blocked_seconds,
+            blocked_seconds=self.stall.blocked_seconds,
             rings=rings > self._rung,
             config=self._config,
         )
@@ -262,7 +261,7 @@ class Heartbeat:
         if self._asks_for_leases(sent_at):
             # A transaction has the tasks locked: the next look asks for the leases.
             with suppress(errors.LockNotAvailable):
-                report = with_leases(connection, report, self._held())
+                report = with_leases(connection, report, self._ledger)
             self._leases_took(time.monotonic() - sent_at)
         self._on_report(report)
 
@@ -272,7 +271,7 @@ class Heartbeat:
         return (
             self._was_called
             or now >= self._leases_at
-            or (bool(self._held()) and now >= self._leases_costly_until)
+            or (not self._ledger.is_empty and now >= self._leases_costly_until)
         )
 
     def _leases_took(self, seconds: float) -> None:
@@ -286,7 +285,6 @@ class Heartbeat:
             self.rang_at = time.monotonic()
 
     def _register(self, connection: psycopg.Connection[Any], worker_id: UUID) -> None:
-        types = [handler.type for handler in self._registry]
-        register(connection, worker_id, config=self._config, types=types)
+        register(connection, worker_id, config=self._config, types=self._registry.types)
         with self._identity:
             self._registered = worker_id == self.worker_id

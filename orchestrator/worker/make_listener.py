@@ -2,13 +2,15 @@
 
 from orchestrator import notify
 from orchestrator.config import Config
-from orchestrator.postgres.session import Session
+from orchestrator.worker.connections import Connections
 from orchestrator.worker.heartbeat import Heartbeat
 from orchestrator.worker.idle_wait import IdleWait
 
 
-def listener(session: Session, config: Config, *, rest: IdleWait, heartbeat: Heartbeat) -> notify.Listener:
-    """Return the listener on this session."""
+def listener(
+    connections: Connections, config: Config, *, rest: IdleWait, heartbeat: Heartbeat
+) -> notify.Listener:
+    """Return the listener of a worker."""
     calls = notify.Calls(
         rung=rest.ring,
         called=heartbeat.look,
@@ -17,4 +19,6 @@ def listener(session: Session, config: Config, *, rest: IdleWait, heartbeat: Hea
         ring=heartbeat.ring,
         rang_at=lambda: heartbeat.rang_at,
     )
-    return notify.Listener(session, worker_id=heartbeat.worker_id, queues=config.queues, calls=calls)
+    return notify.Listener(
+        connections.session("listener"), worker_id=heartbeat.worker_id, queues=config.queues, calls=calls
+    )

@@ -1,195 +1,130 @@
-"""The slots of a worker, and the tasks that wait for one.
+"""The slots of a worker. Each takes an attempt from the line, runs it, writes its outcome down, and takes the next.
 
-    add ──► ready ──► a slot takes the task, runs it, puts its outcome into the outbox, takes the next
-              │
-              └─► released: at shutdown, when it waits too long behind others, when the loop is blocked
-
-A slot is one long-lived asyncio task, since one for each attempt would cost as much as everything else together. A
-slot ends if its asyncio task was cancelled, or if an attempt has changed its context variables; a new slot replaces it.
-No attempt has a timer: one look at all of them finds timeouts and missing marks `running` (end_attempts.py).
+A slot is one long-lived asyncio task, since one for each attempt would cost as much as everything else together. A slot
+ends if the worker has stopped its attempt, if its asyncio task was cancelled, or if an attempt has changed its context
+variables; a new slot replaces it. No attempt has a timer: one look at all of them finds timeouts and missing marks
+`running` (end_attempts.py).
 """
 
 import asyncio
 import contextvars
+import math
 import time
-from collections import deque
-from collections.abc import Callable, Iterable
-from functools import partial
-from uuid import UUID
+from collections.abc import Callable, Collection
 
-from orchestrator import events, observe
+from orchestrator import events, execute, observe
 from orchestrator.config import Config
-from orchestrator.execute import Attempt, Executors, Registry, Services, Spans, Traced
+from orchestrator.execute import Attempt, Executors, Registry, Services
 from orchestrator.execute.context import NOWHERE
 from orchestrator.finish import Outbox, announce
 from orchestrator.task import trace
-from orchestrator.task.claimed import Claimed
-from orchestrator.task.outcome import End, Outcome, Recorded, Released
-from orchestrator.worker.slot import MARK_AGAIN_SECONDS, Slot, Waiting, is_unmarked, taken
+from orchestrator.task.outcome import RELEASED, End, Recorded
+from orchestrator.worker.ledger import Ledger
 
 # How long attempts that never wait may occupy the loop.
 SLICE_SECONDS = 0.002
 
 
 class Slots:
-    """Runs as many attempts at once as the worker has slots. `freed` is called when there may be room for more."""
+    """Runs as many attempts at once as the worker has slots. `mark` is called when one is to be marked before its
+    start. `handler_of` finds the handler of a type, and `attempt` makes an attempt."""
 
     def __init__(
         self,
         config: Config,
         registry: Registry,
+        ledger: Ledger,
         outbox: Outbox,
-        *,
-        freed: Callable[[], None],
         services: Services = NOWHERE,
+        *,
+        mark: Callable[[], None],
     ) -> None:
         self._config = config
-        self._registry = registry
+        self._ledger = ledger
         self._outbox = outbox
-        self._freed = freed
-        self._services = services
-        # Chosen once, so a worker without tracing pays nothing for it.
-        spans: Spans | None = observe.tracing()
-        self._attempt: Callable[..., Attempt] = Attempt if spans is None else partial(Traced, spans=spans)
+        self._mark = mark
         self._executors = Executors(
             registry, size=config.concurrency, result_bytes_max=config.result_bytes_max
         )
-        self.ready: deque[Waiting] = deque()
-        self.marked_first: deque[Waiting] = deque()
-        self._slots: set[Slot] = set()
-        self.busy: set[Slot] = set()
-        self.abandoned: set[Slot] = set()
+        self.handler_of = registry.find
+        self.attempt = execute.maker(self._executors, services, observe.tracing())
+        self._slots: set[asyncio.Task[None]] = set()
+        self._left_behind: set[asyncio.Task[None]] = set()
+        self._starting: dict[Attempt, asyncio.Future[bool]] = {}
         self._parked: list[asyncio.Future[None]] = []
         self._is_waking = False
         self._emits_starts = False  # a subscriber or the log wants each start
-        self.changed = asyncio.Event()
         self._context: contextvars.Context | None = None
-        self.begun = 0
-        self.low_water = 0
-        self.stale = 0  # how often waiting tasks were released
-
-    @property
-    def free(self) -> int:
-        """How many attempts may begin beside the ready ones. Below zero: so many are ready beyond the slots."""
-        return self._config.concurrency - len(self.busy) - len(self.ready) - len(self.marked_first)
 
     @property
     def left_behind(self) -> int:
         """How many handlers ignored their timeout or their cancellation and may still run."""
-        return self._executors.abandoned + len(self.abandoned)
+        return self._executors.abandoned + len(self._left_behind)
 
     @property
     def leaked_threads(self) -> int:
         """How many threads were left behind and still run."""
         return self._executors.abandoned
 
-    def running(self) -> list[Claimed]:
-        """Return tasks whose attempts have begun and not ended. Any thread may call this, so read each slot once."""
-        attempts = [slot.attempt for slot in list(self.busy)]
-        return [attempt.task for attempt in attempts if attempt is not None]
+    def wake(self) -> None:
+        """Go on: there are attempts in the line, or there is room in the outbox."""
+        if self._ledger.line:
+            self.wake_one()
+        self._ledger.freed()
 
-    def held(self) -> list[Claimed]:
-        """Return the tasks that wait for a slot or are in one. Any thread may call this."""
-        return [*(task for task, *_ in (*list(self.ready), *list(self.marked_first))), *self.running()]
+    def marked(self, attempts: Collection[Attempt], ids: Collection[int]) -> None:
+        """Note that the tasks with these ids are marked `running`. Those that were to be marked before their start go
+        on: the others of them are released."""
+        for attempt in attempts:
+            is_marked = attempt.task.id in ids
+            if is_marked:
+                attempt.mark_at = math.inf
+            if (start := self._starting.pop(attempt, None)) is not None:
+                start.set_result(is_marked)
 
-    def add(self, tasks: Iterable[Claimed], *, worker_id: UUID) -> None:
-        """Begin an attempt for each task as soon as a slot is free."""
-        now = time.monotonic()
-        if self._context is None:
-            # The worker's own context, before any attempt changes it.
-            self._context = contextvars.copy_context()
-        self.ready.extend((task, worker_id, now, False) for task in tasks)
-        self.changed.set()
+    def refuse_starts(self) -> None:
+        """Start none of those that are still to be marked."""
+        self.marked(list(self._starting), ())
+
+    def leave_behind(self, attempt: Attempt) -> None:
+        """Another slot takes the place of this one, whose handler does not end."""
+        self._left_behind.add(attempt.slot)
+        self._ledger.write(attempt, attempt.ending or RELEASED)
         self.wake_one()
-
-    def add_marked_first(self, tasks: Iterable[Claimed], *, worker_id: UUID) -> None:
-        """Keep tasks that may kill workers until there are slots for them. They are marked `running` before they start:
-        if the worker dies, a marked task counts as begun."""
-        now = time.monotonic()
-        self.marked_first.extend((task, worker_id, now, False) for task in tasks)
-        self.changed.set()
-
-    def take_marked_first(self) -> list[tuple[Claimed, UUID]]:
-        """Take as many of these as there are slots. The caller marks them and adds them first."""
-        vacant = self._config.concurrency - len(self.busy)
-        return taken(self.marked_first, max(0, vacant))
-
-    def add_first(self, tasks: Iterable[Claimed], *, worker_id: UUID, marked: bool = True) -> None:
-        """Begin an attempt for each of these tasks before all others. `marked`: they are marked `running`."""
-        now = time.monotonic()
-        self.ready.extendleft((task, worker_id, now, marked) for task in reversed(list(tasks)))
-        self.changed.set()
-        self.wake_one()
-
-    def take_back(self) -> list[tuple[Claimed, UUID]]:
-        """Take away all tasks that wait for a slot, with the worker ids of their claims. Any thread may call this: each
-        task goes to a slot or to one caller, never to both."""
-        return taken(self.ready, len(self.ready)) + taken(self.marked_first, len(self.marked_first))
-
-    def unmarked(self) -> list[tuple[Attempt, float]]:
-        """Return the attempts that should be marked `running`, and how long each has run. The same attempt is returned
-        again after MARK_AGAIN_SECONDS."""
-        now = time.monotonic()
-        found = []
-        for slot in list(self.busy):
-            attempt = slot.attempt
-            if attempt is not None and is_unmarked(attempt, now):
-                attempt.mark_at = now + MARK_AGAIN_SECONDS
-                found.append((attempt, now - attempt.begun_at))
-        return found
-
-    def knows(self, kind: str) -> bool:
-        return self._registry.find(kind) is not None
-
-    def release(self, task: Claimed, *, worker_id: UUID) -> None:
-        """Release a task that has not begun."""
-        self._outbox.put(Outcome(task, Released()), worker_id=worker_id)
-
-    def release_ready(self) -> None:
-        """Release every task that waits for a slot."""
-        for task, worker_id in self.take_back():
-            self.release(task, worker_id=worker_id)
 
     def stop(self) -> None:
         """End the slots that wait, the threads and the child processes."""
-        for slot in list(self._slots - self.busy):
-            if slot.job is not None:
-                slot.job.cancel()
+        for slot in self._slots - {attempt.slot for attempt in self._ledger.in_slots}:
+            slot.cancel()
         self._executors.stop()
 
     # One slot.
 
-    def _new_slot(self) -> None:
-        slot = Slot()
-        self._slots.add(slot)
-        # In a fresh context: an attempt may have changed the context of the slot that makes this one.
-        context = self._context.copy() if self._context is not None else None
-        slot.job = asyncio.create_task(self._serve(slot), name="orchestrator slot", context=context)
-
-    async def _serve(self, slot: Slot) -> None:
+    async def _serve(self) -> None:
         """Run one attempt after another."""
         self._is_waking = False
+        slot = asyncio.current_task()
+        assert slot is not None  # nosec B101 # noqa: S101 - for the type checker: this runs in an asyncio task
         base = contextvars.copy_context()
         until = self._slice()
         try:
             # Ends: after an attempt that is the slot's last, or when stop() cancels the slot while it waits.
             while True:
-                attempt = self._next(slot)
-                if attempt is None:
+                if (attempt := self._next()) is None:
                     await self._park()
                     until = self._slice()
                     continue
-                ended_at = await self._run(slot, attempt)
-                if slot.is_last or slot.is_void or slot.is_spent() or contextvars.copy_context() != base:
+                attempt.in_slot = slot
+                await self._run(attempt)
+                if attempt.ending is not None or slot.cancelling() or contextvars.copy_context() != base:
                     break
-                if ended_at > until:
+                if attempt.ended_at > until:
                     await asyncio.sleep(0)
                     until = self._slice()
         finally:
-            self.vacate(slot)
             self._slots.discard(slot)
-            self.abandoned.discard(slot)
-            if self.ready:
+            self._left_behind.discard(slot)
+            if self._ledger.line:
                 self.wake_one()
 
     def _slice(self) -> float:
@@ -198,16 +133,34 @@ class Slots:
         self._emits_starts = self._config.log_payloads or events.wanted(events.TaskStarted)
         return time.monotonic() + SLICE_SECONDS
 
-    async def _run(self, slot: Slot, attempt: Attempt) -> float:
-        """Run one attempt, and return when it ended."""
+    def _next(self) -> Attempt | None:
+        """Take an attempt from the line, if the outbox has room for its outcome."""
+        line = self._ledger.line
+        if not line or self._outbox.is_full:
+            return None
+        try:
+            attempt = line.popleft()
+        except IndexError:  # the heartbeat's thread has taken it
+            return None
+        if line and not self._is_waking:
+            # Each slot wakes the next: this slot runs attempts that never wait before the other gets a turn.
+            self.wake_one()
+        return attempt
+
+    async def _run(self, attempt: Attempt) -> None:
+        """Run one attempt, and put its outcome into the outbox."""
+        task = attempt.task
+        # An earlier attempt went wrong: the task may kill workers.
+        if (task.put_back is not None or task.losses) and not await self._is_marked(attempt):
+            # Its row is locked, its lease is lost, or the worker stops. The outbox finds out which.
+            self._ledger.write(attempt)
+            return
+        self._ledger.start(attempt)
         if self._emits_starts:
             emit_start(attempt, with_payload=self._config.log_payloads)
         end: End
         try:
             end = await attempt.run()
-        except asyncio.CancelledError:
-            # give_back or drop has called the attempt off, so its task is released.
-            end = Released()
         except Exception as error:
             # Every attempt needs an end. Without one its task would be started again for ever.
             end = attempt.broke(error)
@@ -216,50 +169,27 @@ class Slots:
                 end = await attempt.settled(end)
             except Exception as error:
                 end = attempt.broke(error)
-        outcome = attempt.outcome(end)
+        if attempt not in self._ledger.in_slots:
+            return  # left behind: its outcome is written
         if type(end) is Recorded:
-            announce([outcome], worker_id=attempt.worker_id)
-        elif not slot.is_void:
-            self._outbox.put(outcome, worker_id=attempt.worker_id)
-        if not slot.is_void:
-            # Vacate only now: the outcome is in the outbox, so the worker's list of held tasks never misses this one.
-            self.vacate(slot)
-        return outcome.ended_at
+            self._announce(attempt, end)
+        else:
+            self._ledger.write(attempt, attempt.ending or end if attempt.state == "abandoned" else end)
 
-    def _next(self, slot: Slot) -> Attempt | None:
-        """Take a ready task, if the outbox has room for its outcome."""
-        if not self.ready or self._outbox.is_full:
-            return None
-        try:
-            task, worker_id, taken_at, is_marked = self.ready.popleft()
-        except IndexError:  # the heartbeat's thread has taken it back
-            return None
-        handler = self._registry.find(task.type)
-        assert handler is not None  # nosec B101 # noqa: S101 - the caller has asked `knows`; a registry never forgets
-        attempt = self._attempt(
-            task,
-            handler,
-            worker_id,
-            self._executors,
-            self._config.result_bytes_max,
-            is_marked,
-            services=self._services,
-            taken_at=taken_at,
-        )
-        slot.attempt = attempt
-        self.busy.add(slot)
-        self.begun += 1
-        if self.ready and not self._is_waking:
-            # Each slot wakes the next: this slot runs attempts that never wait before the other gets a turn.
-            self.wake_one()
-        return attempt
+    async def _is_marked(self, attempt: Attempt) -> bool:
+        """Wait until its row is marked `running`: if this worker dies, the attempt counts as begun."""
+        self._ledger.prepare(attempt)
+        marked: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._starting[attempt] = marked
+        self._mark()
+        return await marked
 
-    def vacate(self, slot: Slot) -> None:
-        slot.attempt = None
-        if slot in self.busy:
-            self.busy.remove(slot)
-            if len(self.ready) <= self.low_water:
-                self._freed()
+    def _announce(self, attempt: Attempt, end: Recorded) -> None:
+        """The handler has completed the task itself."""
+        attempt.end, attempt.ended_at = end, time.monotonic()
+        self._ledger.leave((attempt,))
+        announce([attempt], worker_id=attempt.worker_id)
+        self._ledger.freed()
 
     async def _park(self) -> None:
         woken = asyncio.get_running_loop().create_future()
@@ -269,13 +199,8 @@ class Slots:
         finally:
             self._is_waking = False
 
-    def wake(self) -> None:
-        """Go on: there may be room in the outbox."""
-        if self.ready:
-            self.wake_one()
-        self._freed()
-
     def wake_one(self) -> None:
+        """Let one more slot look at the line."""
         if self._is_waking:
             return
         while self._parked:
@@ -284,9 +209,13 @@ class Slots:
                 woken.set_result(None)
                 self._is_waking = True
                 return
-        if len(self._slots) - len(self.abandoned) < self._config.concurrency:
+        if len(self._slots) - len(self._left_behind) < self._config.concurrency:
             self._is_waking = True
-            self._new_slot()
+            # An attempt may change the context of its slot. Each slot begins with a copy of what was before them all.
+            if self._context is None:
+                self._context = contextvars.copy_context()
+            context = self._context.copy()
+            self._slots.add(asyncio.create_task(self._serve(), name="orchestrator slot", context=context))
 
 
 def emit_start(attempt: Attempt, *, with_payload: bool) -> None:

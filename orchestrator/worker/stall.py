@@ -9,7 +9,6 @@ ends its process (watchdog.py).
 
 import math
 import time
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -17,9 +16,8 @@ from uuid import UUID
 import psycopg
 
 from orchestrator import events, execute, finish
-from orchestrator.task.claimed import Claimed
 from orchestrator.worker.beat_report import leases
-from orchestrator.worker.slots import Slots
+from orchestrator.worker.ledger import MARK_AGAIN_SECONDS, Ledger
 
 # How often the loop reports a turn, and checks whether the database has been silent for too long.
 WATCH_SECONDS = 0.25
@@ -33,10 +31,9 @@ TYPES_NAMED_MAX = 5
 
 @dataclass(slots=True)
 class Stall:
-    """The time of the loop's last turn. `abandon` abandons the claims on their way, and returns their leases."""
+    """The time of the loop's last turn."""
 
-    slots: Slots
-    abandon: Callable[[], set[int]]
+    ledger: Ledger
     dead_after_seconds: float
     _seen_at: float = math.inf
     _blocked: bool = False
@@ -79,7 +76,7 @@ class Stall:
     @property
     def patience_seconds(self) -> float:
         """How long the loop may be blocked: longer than every timeout of its running tasks."""
-        timeouts = [task.timeout_seconds or math.inf for task in self.slots.running()]
+        timeouts = [attempt.task.timeout_seconds or math.inf for attempt in self.ledger.started()]
         return max(timeouts, default=0.0) + self.dead_after_seconds
 
     @property
@@ -106,23 +103,29 @@ class Stall:
         return self._hung
 
     def _running_types(self) -> tuple[str, ...]:
-        return tuple(sorted({task.type for task in self.slots.running()})[:TYPES_NAMED_MAX])
+        return tuple(sorted({attempt.task.type for attempt in self.ledger.started()})[:TYPES_NAMED_MAX])
 
-    def relieve(
-        self, connection: psycopg.Connection[Any], worker_id: UUID, *, held: Callable[[], Iterable[Claimed]]
-    ) -> None:
+    def relieve(self, connection: psycopg.Connection[Any], worker_id: UUID) -> None:
         """Do the loop's work on another thread."""
-        running = self.slots.unmarked()
         if not self._blocked:
             self._blocked = True
             events.emit(events.LoopBlocked(worker_id, self._running_types()))
-        if running:
-            tasks, ages = [attempt.task for attempt, _ in running], [age for _, age in running]
-            marked = execute.begin_now(connection, tasks, ages=ages)
-            for attempt, _ in running:
-                attempt.is_marked = attempt.task.id in marked
-        unbegun = [task for task, _ in self.slots.take_back()]
-        if abandoned := self.abandon():
-            _, ghosts = leases(connection, worker_id, held())
-            unbegun += [ghost for ghost in ghosts if ghost.lease in abandoned]
-        finish.release_now(connection, unbegun, worker_id=worker_id)
+        now = time.monotonic()
+        # One that has not started goes on by the loop alone.
+        if ages := {a: now - a.begun_at for a in self.ledger.unmarked() if a.begun_at is not None}:
+            marked = execute.begin_now(
+                connection, [attempt.task for attempt in ages], ages=list(ages.values())
+            )
+            for attempt in ages:
+                attempt.mark_at = math.inf if attempt.task.id in marked else now + MARK_AGAIN_SECONDS
+        waiting = self.ledger.take_line()
+        try:
+            unbegun = [attempt.task for attempt in waiting]
+            if taken := self.ledger.take_claims():
+                with self.ledger.look() as held:
+                    _, named = leases(connection, worker_id, held)
+                unbegun += [task for task in named if task.lease in taken]
+            finish.release_now(connection, unbegun, worker_id=worker_id)
+        finally:
+            # Those that could not be released are ghosts now, and released as such.
+            self.ledger.leave(waiting)

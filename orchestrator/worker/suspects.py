@@ -13,16 +13,16 @@ import time
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
-from uuid import UUID
 
 import psycopg
 
+from orchestrator.execute import Attempt
 from orchestrator.finish import Outbox
 from orchestrator.postgres import statement
 from orchestrator.postgres.session import Session
-from orchestrator.task.claimed import Claimed
-from orchestrator.task.outcome import Outcome, Snoozed
+from orchestrator.task.outcome import RELEASED, End, Snoozed
 from orchestrator.worker.idle_wait import IdleWait
+from orchestrator.worker.ledger import Ledger
 from orchestrator.worker.slots import Slots
 
 IS_OLDEST_SUSPECT = statement.load(__file__, "is_oldest_suspect.sql")
@@ -36,106 +36,102 @@ WRITTEN_PATIENCE_SECONDS = 1.0
 
 
 class Suspects:
-    """The suspect of one worker, if it has one. `begin` marks it `running` and starts it; `give_back` ends all running
+    """The suspect of one worker, if it has one. `mark_running` marks it before its start, `give_back` ends all running
     attempts and releases their tasks."""
 
     def __init__(
         self,
         session: Session,
         *,
-        slots: Slots,
+        ledger: Ledger,
         outbox: Outbox,
         rest: IdleWait,
         grace_seconds: float,
-        begin: Callable[[list[Claimed], UUID], Awaitable[None]],
+        slots: Slots,
+        mark_running: Callable[[], Awaitable[None]],
         give_back: Callable[[], Awaitable[None]],
         is_stopping: Callable[[], bool],
     ) -> None:
         self._session = session
-        self._slots = slots
+        self._ledger = ledger
         self._outbox = outbox
         self._idle = rest
         self._grace_seconds = grace_seconds
-        self._begin = begin
+        self._slots = slots
+        self._mark_running = mark_running
         self._give_back = give_back
         self._is_stopping = is_stopping
-        self._held: list[Claimed] = []
+        self._held: Attempt | None = None
         self._since = 0.0
         self._is_oldest_suspect = False
 
     def __bool__(self) -> bool:
-        return bool(self._held)
+        return self._held is not None
 
-    def held(self) -> list[Claimed]:
-        """Return the task that waits to run alone, if there is one. Any thread may call this."""
-        return [*self._held]
-
-    def take(self, tasks: list[Claimed], *, worker_id: UUID) -> None:
+    def take(self, attempts: list[Attempt]) -> None:
         """Keep one of these, if none waits. Release the others."""
-        if tasks and not self._held:
-            self._held, tasks = tasks[:1], tasks[1:]
-            self._since, self._is_oldest_suspect = time.monotonic(), False
-        for task in tasks:
-            self._slots.release(task, worker_id=worker_id)
+        for attempt in attempts:
+            if self._held is None:
+                self._held, self._since, self._is_oldest_suspect = attempt, time.monotonic(), False
+            else:
+                self._ledger.write(attempt)
 
-    def release(self, *, worker_id: UUID) -> None:
-        """Release it."""
-        for task in self.forget():
-            self._slots.release(task, worker_id=worker_id)
+    def put_away(self, end: End = RELEASED) -> None:
+        """End it so."""
+        if (suspect := self.forget()) is not None:
+            self._ledger.write(suspect, end)
 
-    def forget(self) -> list[Claimed]:
+    def forget(self) -> Attempt | None:
         """Hold it no longer. Return it."""
-        held, self._held = self._held, []
+        held, self._held = self._held, None
         return held
 
-    async def advance(self, worker_id: UUID) -> None:
+    async def advance(self) -> None:
         """Run it alone once nothing else runs and all outcomes are written: a crash would lose unwritten ones.
         Otherwise wait, or make room."""
-        if not self._slots.held() and await self._are_outcomes_written():
-            await self._run_alone(worker_id)
+        if not self._ledger.at_work and await self._are_outcomes_written():
+            await self._run_alone()
             return
         waited = time.monotonic() - self._since
-        if not self._slots.held():
-            self._put_away(worker_id)
+        if not self._ledger.at_work:
+            self.put_away(AWAY)
         elif waited < PATIENCE_SECONDS:
             await self._idle.wait_for_room(PATIENCE_SECONDS - waited)
-        elif not (self._is_oldest_suspect or await self._may_run_alone(worker_id)):
-            self._put_away(worker_id)
+        elif not (self._is_oldest_suspect or await self._may_run_alone()):
+            self.put_away(AWAY)
         elif (left := PATIENCE_SECONDS + self._grace_seconds - waited) > 0:
             await self._idle.wait_for_room(left)
         else:
             await self._give_back()
 
-    async def _run_alone(self, worker_id: UUID) -> None:
-        await self._begin(self.forget(), worker_id)
-        while self._slots.held() and not self._is_stopping():
-            await self._idle.wait_for_room()
+    async def _run_alone(self) -> None:
+        if (suspect := self.forget()) is not None:
+            self._ledger.line_up([suspect])
+            self._slots.wake_one()
+        while self._ledger.at_work and not self._is_stopping():
             self._idle.forget()
+            await self._mark_running()
+            await self._idle.wait_for_room()
         await self._are_outcomes_written()
 
-    def _put_away(self, worker_id: UUID) -> None:
-        for task in self.forget():
-            self._outbox.put(Outcome(task, AWAY), worker_id=worker_id)
-
-    async def _may_run_alone(self, worker_id: UUID) -> bool:
-        if not self._held:  # the worker has begun anew meanwhile
+    async def _may_run_alone(self) -> bool:
+        if self._held is None:  # the worker has begun anew meanwhile
             return False
-        work = partial(is_oldest_suspect, task=self._held[0], worker_id=worker_id)
+        work = partial(is_oldest_suspect, suspect=self._held)
         self._is_oldest_suspect = await self._session.run(work, give_up_on=lambda _error: self._is_stopping())
         return self._is_oldest_suspect
 
     async def _are_outcomes_written(self) -> bool:
         """Wait until all outcomes are written, but not for long: a transaction may have a row locked."""
         end = time.monotonic() + WRITTEN_PATIENCE_SECONDS
-        while (is_left := bool(self._outbox.held())) and not self._is_stopping() and time.monotonic() < end:
-            await self._idle.wait_for_room(end - time.monotonic())
+        while self._outbox.count and not self._is_stopping() and time.monotonic() < end:
             self._idle.forget()
-        return not is_left
+            await self._idle.wait_for_room(end - time.monotonic())
+        return not self._outbox.count
 
 
-async def is_oldest_suspect(
-    connection: psycopg.AsyncConnection[Any], *, task: Claimed, worker_id: UUID
-) -> bool:
+async def is_oldest_suspect(connection: psycopg.AsyncConnection[Any], *, suspect: Attempt) -> bool:
     """Tell whether this worker may stop its other tasks for this suspect."""
-    given = {"id": task.id, "lease": task.lease, "worker_id": worker_id}
+    task = suspect.task
+    given = {"id": task.id, "lease": task.lease, "worker_id": suspect.worker_id}
     return await (await connection.execute(IS_OLDEST_SUSPECT, given)).fetchone() is not None

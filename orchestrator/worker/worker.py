@@ -2,9 +2,10 @@
 
 import asyncio
 import time
-from collections.abc import Iterable
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
+from uuid import UUID
 
 from orchestrator import events
 from orchestrator.config import Config
@@ -14,20 +15,21 @@ from orchestrator.finish import Outbox
 from orchestrator.observe.health import Health
 from orchestrator.postgres.transient_errors import is_transient
 from orchestrator.task.claimed import Claimed
+from orchestrator.task.outcome import Outcome
 from orchestrator.worker import duties, features, start
 from orchestrator.worker.beat_report import Report
 from orchestrator.worker.connections import Connections
 from orchestrator.worker.end_attempts import AttemptEnder
-from orchestrator.worker.ghosts import Ghosts
 from orchestrator.worker.heartbeat import Heartbeat
 from orchestrator.worker.idle_wait import IdleWait
 from orchestrator.worker.intake import Intake
+from orchestrator.worker.ledger import Ledger
 from orchestrator.worker.make_listener import listener
 from orchestrator.worker.monitoring import shown
 from orchestrator.worker.run_together import Background, first_fault
 from orchestrator.worker.services import Services
 from orchestrator.worker.slots import Slots
-from orchestrator.worker.stall import WATCH_SECONDS, Stall
+from orchestrator.worker.stall import WATCH_SECONDS
 
 # Room for a few batches of outcomes.
 OUTBOX_LEAST = 4000
@@ -46,11 +48,11 @@ class Worker:
 
     def __init__(self, config: Config, registry: Registry, *, until_empty: bool = False) -> None:
         config = config if config.queues else replace(config, queues=registry.queues)
-        self.config = config
+        self.config, self._registry = config, registry
         connections = Connections(config.database_url)
         self._info = connections.info("heartbeat")
         self._idle = IdleWait(poll_seconds=config.poll_seconds, impatient=until_empty)
-        self._outcomes = connections.session("outcomes")
+        self._claims, self._outcomes = map(connections.session, ("claims", "outcomes"))
         self._features = features.joined(config, registry, connections, ring=self._idle.ring)
         self._outbox = Outbox(
             self._outcomes,
@@ -59,27 +61,30 @@ class Worker:
             room=lambda: self._slots.wake(),
             ended=self._features.ended,
         )
-        ended = self._features.ended
-        self._services = Services(config, info=connections.info, reach=connections.reach, ended=ended)
-        self._slots = Slots(config, registry, self._outbox, freed=self._idle.free, services=self._services)
-        self._attempt_ender = AttemptEnder(self._slots, self._outbox, mark=self._idle.wake)
-        self.stall = Stall(self._slots, lambda: self._intake.claims.abandon(), config.dead_after_seconds)
+        self._ledger = Ledger(config.concurrency, self._outbox, freed=self._idle.free)
+        self._services = Services(
+            config, info=connections.info, reach=connections.reach, ended=self._features.ended
+        )
+        self._slots = Slots(
+            config, registry, self._ledger, self._outbox, self._services, mark=self._idle.wake
+        )
+        self._attempt_ender = AttemptEnder(self._ledger, self._slots, mark=self._idle.wake)
         self._heartbeat = Heartbeat(
             config,
             registry,
             connections.line("heartbeat"),
-            held=self._held,
+            ledger=self._ledger,
             on_report=self._on_report,
             look_seconds=self._look_seconds,
-            stall=self.stall,
             declare_more=self._features.declare,
         )
+        self.stall = self._heartbeat.stall
         self._leader = duties.leader(config, connections, self._heartbeat, self._features)
-        self._claims = connections.session("claims")
         self._intake = Intake(
             config,
             self._claims,
             worker_id=self._heartbeat.worker_id,
+            ledger=self._ledger,
             slots=self._slots,
             outbox=self._outbox,
             rest=self._idle,
@@ -88,16 +93,13 @@ class Worker:
             give_back=self._attempt_ender.give_back,
             sources=self._features.sources,
         )
-        self._listener = listener(
-            connections.session("listener"), config, rest=self._idle, heartbeat=self._heartbeat
-        )
-        self._types = tuple(handler.type for handler in registry)
+        self._listener = listener(connections, config, rest=self._idle, heartbeat=self._heartbeat)
         self._stopping, self._grace_seconds = asyncio.Event(), config.grace_seconds
-        self._ghosts, self._background = Ghosts(), Background()
+        self._background = Background()
 
     async def run(self) -> None:
         """Serve. When cancelled: stop cleanly first, then be cancelled."""
-        async with shown(self.config, self.health, types=self._types, serves=self.serves):
+        async with shown(self.config, self.health, types=self._registry.types, serves=self.serves):
             await self._run()
 
     async def _run(self) -> None:
@@ -133,8 +135,8 @@ class Worker:
             silent_seconds_max=self.config.dead_after_seconds / 2,
             loop_lag_seconds=self.stall.lag_seconds,
             slots=self.config.concurrency,
-            busy=len(self._slots.busy),
-            waiting=len(self._slots.ready),
+            busy=len(self._ledger.in_slots),
+            waiting=len(self._ledger.line),
             unwritten=self._outbox.count,
         )
 
@@ -151,7 +153,7 @@ class Worker:
             self._leader.start()
             events.emit(
                 events.WorkerStarted(
-                    self._intake.worker_id, self.config.queues, self.config.concurrency, self._types
+                    self._intake.worker_id, self.config.queues, self.config.concurrency, self._registry.types
                 )
             )
             beside = [part.run() for part in (self._outbox, self._listener, self._services)]
@@ -182,12 +184,13 @@ class Worker:
         self._heartbeat.drain()
         # Resign now, not at the end of the grace: another worker can lead meanwhile.
         self._background.start(asyncio.to_thread(self._leader.stop))
-        running = len(self._slots.running())
+        self._attempt_ender.release_waiting()
+        running = len(self._ledger.in_slots)
         events.emit(events.WorkerStopping(self._intake.worker_id, running, self._grace_seconds))
         begun = time.monotonic()
-        self._intake.give_back()
+        self._intake.put_away_suspect()
         # Ends: the grace passes; stop() may shorten it meanwhile.
-        while self._slots.held() and (left := begun + self._grace_seconds - time.monotonic()) > 0:
+        while self._ledger.at_work and (left := begun + self._grace_seconds - time.monotonic()) > 0:
             self._idle.forget()
             await self._intake.mark_running()
             await self._idle.wait_for_room(left)
@@ -200,7 +203,7 @@ class Worker:
                 await self._attempt_ender.give_back()
                 await self._outbox.flush()
                 await self._features.flush()
-        if unwritten := len(self._outbox.held()):
+        if unwritten := self._outbox.count:
             raise DatabaseUnavailable(
                 f"stopped with {unwritten} outcomes that could not be written; their tasks will run again"
             )
@@ -242,31 +245,27 @@ class Worker:
             self._paused = report.paused
             events.emit(events.QueuesPaused(report.paused))
         if report.ghosts:
-            self._give_back_ghosts(report.ghosts)
+            self._release(report.ghosts, report.worker_id)
 
-    def _give_back_ghosts(self, reported: Iterable[Claimed]) -> None:
+    def _release(self, ghosts: Sequence[Claimed], worker_id: UUID) -> None:
         """Release tasks that the database holds in our name and that we do not have. The lease fences this write."""
-        held = {(task.id, task.lease) for task in self._held()}
-        ghosts = self._ghosts.confirmed(
-            g for g in reported if (g.id, g.lease) not in held and not self._intake.claims.is_receiving(g)
-        )
-        if self._ghosts.are_suspected:
-            self._heartbeat.look()
-        if ghosts:
-            events.emit(events.GhostsReleased(len(ghosts)))
-        for ghost in ghosts:
-            self._slots.release(ghost, worker_id=self._intake.worker_id)
+        events.emit(events.GhostsReleased(len(ghosts)))
+        released = [Outcome(ghost, worker_id=worker_id) for ghost in ghosts]
+        self._ledger.enter(released)
+        for ghost in released:
+            self._ledger.write(ghost)
 
     async def _watch(self) -> None:
         """Stop the handlers when our beat has failed for so long that other workers may have their tasks."""
         while True:
             self.stall.seen(self._intake.worker_id)
             await asyncio.sleep(WATCH_SECONDS)
-            if self._heartbeat.is_cut_off and (self._slots.held() or self._intake.claims.is_on):
+            if self._heartbeat.is_cut_off and (self._ledger.at_work or self._ledger.expects_claims):
                 self._begin_anew(given_away=False)
-            if self._slots.leaked_threads > self.config.leaked_threads_max and not self._stopping.is_set():
+            leaked_threads = self._slots.leaked_threads
+            if leaked_threads > self.config.leaked_threads_max and not self._stopping.is_set():
                 self.worn_out = True
-                events.emit(events.WorkerWornOut(self._intake.worker_id, self._slots.leaked_threads))
+                events.emit(events.WorkerWornOut(self._intake.worker_id, leaked_threads))
                 self.stop()
 
     def _begin_anew(self, *, given_away: bool) -> None:
@@ -275,7 +274,7 @@ class Worker:
         old, new = self._heartbeat.renounce()
         self._intake.begin_anew(new)
         if given_away:
-            events.emit(events.WorkerDeclaredDead(old, new, len(self._slots.held())))
+            events.emit(events.WorkerDeclaredDead(old, new, self._ledger.at_work))
             self._background.start(self._attempt_ender.drop("the worker was declared dead"))
         else:
             events.emit(events.WorkerCutOff(old, new, silent_seconds))
@@ -284,10 +283,6 @@ class Worker:
         self._listener.begin_anew(new)
 
     # Questions of the other parts.
-
-    def _held(self) -> list[Claimed]:
-        """Return all tasks that this worker has. Any thread may call this; it can miss tasks that are being moved."""
-        return [*self._slots.held(), *self._intake.suspects(), *self._outbox.held()]
 
     def _look_seconds(self) -> float:
         seconds = self._leader.look_seconds

@@ -5,7 +5,7 @@ import pytest
 from orchestrator.config import Config
 from orchestrator.finish import outbox
 from orchestrator.lead import leader
-from orchestrator.worker import claim_size, end_attempts, idle_wait, slot
+from orchestrator.worker import claim_size, end_attempts, idle_wait, ledger
 from tests.docs.pages import REPOSITORY
 
 MB = 1_000_000
@@ -21,7 +21,7 @@ FIGURES = [
     (PATH, f"up to {outbox.BATCH_SIZE:,} together, or {outbox.BATCH_BYTES // MB} MB"),
     (PATH, f"or {outbox.BYTES_MAX // MB} MB of results"),
     (PATH, f"One look at all of them, every {end_attempts.WATCH_SECONDS * 1000:g} ms"),
-    (PATH, f"have run for more than {slot.MARK_SECONDS * 1000:g} ms"),
+    (PATH, f"have run for more than {ledger.MARK_SECONDS * 1000:g} ms"),
     (PATH, f"({idle_wait.DENSE:g} a second and more)"),
     (PATH, f"wake it for the next {idle_wait.MARK_SECONDS:g} s"),
     (PATH, f"writes a heartbeat every {Config().heartbeat_seconds:g} s"),

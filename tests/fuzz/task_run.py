@@ -1,6 +1,7 @@
 """One call, and the run of its tasks with a worker's own functions: claimed, decoded, run, ended and read back."""
 
 import math
+import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
@@ -163,11 +164,11 @@ class Shop:
         agrees(end, does, state)
 
     async def ended(self, connection: Connection, task: Claimed) -> Outcome:
-        attempt = Attempt(task, self.handler, self.mate.id, self.executors, RESULT_BYTES_MAX)
-        outcome = Outcome(task, await attempt.run(), attempt.begun_at)
-        written = await finish.record(connection, [outcome], worker_id=self.mate.id)
+        attempt = Attempt(task, begun_at=time.monotonic(), handler=self.handler, executors=self.executors)
+        attempt.end = await attempt.run()
+        written = await finish.record(connection, [attempt], worker_id=self.mate.id)
         assert set() == written.refused, "stale"
-        return outcome
+        return attempt
 
 
 def name_of(error: Exception) -> str:

@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import Callable, Iterator
 from typing import Any
+from uuid import uuid4
 
 import psycopg
 import pytest
@@ -29,7 +30,7 @@ from orchestrator import (
 )
 from orchestrator.execute import Attempt
 from orchestrator.observe import spans as spans_module
-from orchestrator.worker.slots import Slots
+from orchestrator.task.claimed import unknown
 from tests.observe import traced_shop
 from tests.worker.running import AT_ONCE, recorded, run_until_empty, task, until, working
 
@@ -454,7 +455,13 @@ def test_a_tracer_that_fails_costs_no_task(
 
 def test_a_worker_that_does_not_trace_runs_plain_attempts(app: Orchestrator) -> None:
     """So it has no cost, even if OpenTelemetry's API is loaded."""
-    slots = app.worker()._slots
+    worker = app.worker()
 
-    assert isinstance(slots, Slots)
-    assert slots._attempt is Attempt
+    @app.task(name="note")
+    async def note() -> None: ...
+
+    handler = app.registry.find("note")
+    assert handler is not None
+    claimed = unknown(id=1, lease=1, queue="default", type="note", attempt=1)
+
+    assert type(worker._slots.attempt(claimed, handler, uuid4(), 0.0)) is Attempt

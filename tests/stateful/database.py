@@ -47,6 +47,7 @@ from tests.stateful.interface import (
     Snapshot,
 )
 from tests.stateful.rows import ZERO
+from tests.worker.holding import holding
 
 TYPE = "letter"
 CONFIG = Config(term_seconds=TERM_SECONDS, dead_after_seconds=DEAD_AFTER_SECONDS)
@@ -164,7 +165,7 @@ class Database:
 
     def look(self, worker: int, holds: Sequence[Claim]) -> Looked:
         report = self._report(worker, beats=False, draining=False)
-        told = with_leases(self._worker, report, [held(claimed) for claimed in holds])
+        told = with_leases(self._worker, report, holding(held(claimed) for claimed in holds))
         ghosts = sorted(told.ghosts, key=lambda ghost: ghost.id)
         return Looked(dict(told.lost), tuple(received(ghost, worker) for ghost in ghosts))
 

@@ -21,6 +21,7 @@ from orchestrator.postgres.session import Connection, Session
 from orchestrator.task.claimed import Claimed
 from orchestrator.task.outcome import End, Outcome, Released
 from orchestrator.worker.beat_report import Report, with_leases
+from tests.worker.holding import holding
 
 T = TypeVar("T")
 REGISTER = "INSERT INTO orchestrator.workers (id, host, pid, version, queues, capacity) VALUES (%s, %s, %s, '0', %s, 1)"
@@ -134,7 +135,7 @@ class Mate:
             view=view,
         )
         with psycopg.connect(self._url, autocommit=True) as connection:
-            return with_leases(connection, report, held)
+            return with_leases(connection, report, holding(held))
 
     def remaining(self, *queues: str) -> bool:
         return self.call(lambda c: claim.remaining(c, queues=queues or ("default",)))

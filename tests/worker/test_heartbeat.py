@@ -17,9 +17,9 @@ from orchestrator.task.buckets import EMPTY
 from orchestrator.task.tally import Tally
 from orchestrator.worker.beat_report import ask
 from orchestrator.worker.heartbeat import Heartbeat
-from orchestrator.worker.stall import Stall
 from tests.conftest import MakeApp
 from tests.patience import PATIENCE_SECONDS, eventually
+from tests.worker.holding import holding
 from tests.worker.running import recorded, status, until, value, working
 
 CUT_OFF: LiteralString = """
@@ -45,10 +45,9 @@ def beating(database_url: str, app: Orchestrator, line: ThreadConnection) -> Ite
         config,
         app.registry,
         line,
-        held=list,
+        ledger=holding(),
         on_report=lambda _report: None,
         look_seconds=lambda: 3600.0,
-        stall=Stall(None, abandon=set, dead_after_seconds=10800),  # type: ignore[arg-type] # never stalled
     )
     beat.start()
     try:

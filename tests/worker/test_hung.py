@@ -8,7 +8,6 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import cast
 from uuid import uuid4
 
 import psycopg
@@ -16,11 +15,10 @@ import pytest
 from psycopg.types.json import Jsonb
 
 from orchestrator import Orchestrator, events
-from orchestrator.task.claimed import Claimed
-from orchestrator.worker.slots import Slots
 from orchestrator.worker.stall import Stall
 from tests.forked import REPOSITORY
 from tests.patience import PATIENCE_SECONDS, eventually
+from tests.worker.holding import holding
 from tests.worker.processes import QUICK, surroundings, worker
 from tests.worker.running import recorded, status, value, working
 from tests.worker.test_blocked_loop import DOOR, open_it, shut
@@ -153,7 +151,7 @@ def test_a_hung_worker_of_an_applications_own_process_gives_its_tasks_away(
 
 def stall_of(*, dead_after_seconds: float) -> Stall:
     """Return the stall of a worker without tasks."""
-    return Stall(cast(Slots, NoSlots()), abandon=set, dead_after_seconds=dead_after_seconds)
+    return Stall(holding(), dead_after_seconds=dead_after_seconds)
 
 
 def test_a_loop_that_lags_between_two_looks_is_not_hung(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -201,13 +199,6 @@ def test_a_process_that_was_stopped_is_not_hung(monkeypatch: pytest.MonkeyPatch)
     assert not stall.look(worker_id)
     now += 0.5
     assert stall.look(worker_id)
-
-
-class NoSlots:
-    """Slots without tasks."""
-
-    def running(self) -> list[Claimed]:
-        return []
 
 
 PROGRAM = """

@@ -42,7 +42,7 @@ def most_held(app: Orchestrator) -> int:
     @app.task(name="large")
     async def large(text: str) -> None:
         nonlocal most
-        most = max(most, sum(task.payload.__sizeof__() for task in worker._slots.held()))
+        most = max(most, sum(held.task.payload.__sizeof__() for held in worker._ledger.held()))
 
     worker = app.worker(concurrency=20, until_empty=True)
 

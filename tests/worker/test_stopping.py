@@ -16,6 +16,7 @@ from orchestrator.postgres import connect
 from orchestrator.postgres.session import Session
 from orchestrator.worker import end_attempts
 from orchestrator.worker.end_attempts import AttemptEnder
+from orchestrator.worker.ledger import Ledger
 from orchestrator.worker.slots import Slots
 from tests.conftest import MakeApp
 from tests.patience import PATIENCE_SECONDS
@@ -298,15 +299,21 @@ async def test_a_task_with_an_outcome_is_not_given_back(
 
     session = Session(connect.conninfo(database_url), purpose="outcomes")
     outbox = Outbox(session, limit=2, put_off=lambda: None)
-    slots = Slots(config, app.registry, outbox, freed=lambda: None)
+    ledger = Ledger(config.concurrency, outbox, freed=lambda: None)
+    slots = Slots(config, app.registry, ledger, outbox, mark=lambda: None)
+    handler = slots.handler_of("work")
+    assert handler is not None
     async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as other:
         answer = await batch(other, lease=new_lease(), worker_id=worker_id, queues=["default"], batch_size=3)
         claimed = await answer.tasks()
-    slots.add(claimed, worker_id=worker_id)
-    await until(lambda: len(slots.held()) == 1 and len(outbox.held()) == 2, "two are in, one waits outside")
+    attempts = [slots.attempt(task, handler, worker_id, 0.0) for task in claimed]
+    ledger.enter(attempts)
+    ledger.line_up(attempts)
+    slots.wake()
+    await until(lambda: ledger.at_work == 1 and outbox.count == 2, "two are in, one waits outside")
     sending = asyncio.create_task(outbox.run())
     async with asyncio.timeout(PATIENCE_SECONDS):
-        await AttemptEnder(slots, outbox, mark=lambda: None).give_back()
+        await AttemptEnder(ledger, slots, mark=lambda: None).give_back()
         await outbox.flush()
     sending.cancel()
     slots.stop()

@@ -6,6 +6,7 @@ BATCH = "orchestrator/claim/batch.sql"
 CLAIM = "orchestrator/claim/batch.py"
 SWEEP = "orchestrator/claim/sweep.sql"
 INTAKE = "orchestrator/worker/intake.py"
+LEDGER = "orchestrator/worker/ledger.py"
 WORKER = "orchestrator/worker/worker.py"
 
 MUTANTS = (
@@ -22,14 +23,14 @@ MUTANTS = (
         INTAKE,
         "if self._idle.may_claim and not self._outbox.is_full else 0",
         "if not self._outbox.is_full else 0",
-        also=((" if self.claims.is_on or self._idle.may_claim else None", ""),),
+        also=((" if self._claims.is_on or self._idle.may_claim else None", ""),),
         why="A worker that its first task kills is missed after 30 s, and so is the one that takes its place.",
         suites=("worker/test_first_claim.py",),
     ),
     mutant(
         "claim-after-a-sweep-under-another-id",
         INTAKE,
-        " if self.claims.is_on or self._idle.may_claim else None",
+        " if self._claims.is_on or self._idle.may_claim else None",
         "",
         why="A worker that is declared dead while it sweeps claims before its new beacon is in its row.",
         suites=("worker/test_first_claim.py",),
@@ -147,8 +148,8 @@ MUTANTS = (
     mutant(
         "decode-in-the-batch",
         INTAKE,
-        "            if task.type in strange:",
-        "            if json.loads(task.payload) is None or task.type in strange:",
+        "            if (handler := handlers[task.type]) is None or",
+        "            if (handler := handlers[task.type]) is None or json.loads(task.payload) is None or",
         why="One body that Python refuses costs the whole batch, and the worker.",
         suites=(
             "worker/test_rows_it_cannot_run.py::test_an_unreadable_body_costs_one_task_and_not_the_batch",
@@ -169,18 +170,42 @@ MUTANTS = (
         ),
     ),
     mutant(
-        "reconcile-at-the-first-word",
-        "orchestrator/worker/ghosts.py",
-        "if key in self._named]",
-        "]",
+        "finished-and-taken-for-a-ghost",
+        LEDGER,
+        "known = expected | (self._left or set())",
+        "known = expected",
         why="What was finished while the database answered is taken for a ghost, and released.",
-        suites=("worker/test_ghosts.py",),
+        suites=("worker/test_ledger.py",),
+    ),
+    mutant(
+        "coming-and-taken-for-a-ghost",
+        LEDGER,
+        "known = expected | (self._left or set())",
+        "known = self._left or set()",
+        why="The tasks of a claim whose answer is on its way are released while they start.",
+        suites=("worker/test_ledger.py", "worker/test_claim_pipeline.py"),
+    ),
+    mutant(
+        "claim-goes-to-two-threads",
+        LEDGER,
+        "            if lease in self._taken_away:",
+        "            if lease in self._taken_away and not tasks:",
+        why="A loop that was blocked starts tasks that its other thread has released.",
+        suites=("worker/test_ledger.py", "worker/test_claim_pipeline.py"),
+    ),
+    mutant(
+        "any-move-is-allowed",
+        LEDGER,
+        "        if to not in MOVES[held.state]:",
+        "        if to not in MOVES:",
+        why="A task that is being written is started again.",
+        suites=("worker/test_ledger.py",),
     ),
     mutant(
         "unknown-type-comes-back-at-once",
         INTAKE,
-        "put_back(self._outbox, task, worker_id=worker_id)",
-        "self._slots.release(task, worker_id=worker_id)",
+        "put_back(other) if unknown else RELEASED",
+        "RELEASED",
         why="A deploy in the wrong order makes a loop as fast as the database can turn.",
         suites=("worker/test_serving.py::test_an_unknown_type_waits_for_a_worker_that_knows_it",),
     ),

@@ -49,8 +49,8 @@ MUTANTS = (
     mutant(
         "count-a-handlers-own-commit-for-nothing",
         "orchestrator/worker/slots.py",
-        "            announce([outcome], worker_id=attempt.worker_id)\n",
-        "            pass\n",
+        "        announce([attempt], worker_id=attempt.worker_id)\n",
+        "",
         why="What a handler completes in its own transaction is in the tables, and in no count.",
         suites=("worker/test_statistics.py",),
     ),

@@ -4,6 +4,7 @@ from tests.mutants.mutant import mutant
 
 CLAIMS = "orchestrator/worker/feature_claims.py"
 INTAKE = "orchestrator/worker/intake.py"
+LEDGER = "orchestrator/worker/ledger.py"
 IN_A_WORKER = "feature/test_in_a_worker.py"
 
 MUTANTS = (
@@ -41,16 +42,17 @@ MUTANTS = (
     ),
     mutant(
         "tasks-of-a-source-pass-for-marked",
-        INTAKE,
-        "partial(self._slots.add_first, marked=False) if first",
-        "self._slots.add_first if first",
+        LEDGER,
+        "            self.line.extendleft(reversed(attempts))\n",
+        "            for attempt in attempts:\n                attempt.mark_at = math.inf\n"
+        "            self.line.extendleft(reversed(attempts))\n",
         why="A task with a lane is never marked running, so the loss of its worker is charged to nobody.",
         suites=("feature/test_killed_workers.py",),
     ),
     mutant(
         "sources-after-the-plain-backlog",
         CLAIMS,
-        "return max(0, self._slots.free) if self._holding else CLAIM_MAX",
+        "return max(0, self._ledger.free) if self._holding else CLAIM_MAX",
         "return CLAIM_MAX",
         why="Plain tasks that were claimed ahead take each slot that gets free, and a limit waits for their backlog.",
         suites=(f"{IN_A_WORKER}::test_plain_tasks_and_those_of_a_source_take_turns",),

@@ -19,8 +19,8 @@ MUTANTS = (
     mutant(
         "lease-lost-without-a-record",
         "orchestrator/worker/end_attempts.py",
-        "            self._outbox.put(attempt.outcome(Lost(reason)), worker_id=attempt.worker_id)\n",
-        "            pass\n",
+        "            attempt.stop(Lost(reason))\n",
+        "            attempt.stop(RELEASED)\n",
         why="What a worker ran unmarked when its task was taken away is known to it alone, and it keeps silent.",
         suites=("worker/test_on_record.py",),
     ),
@@ -144,8 +144,8 @@ MUTANTS = (
     mutant(
         "two-outcomes-of-one-task-in-a-batch",
         OUTBOX,
-        "if sender != worker_id or outcome.task.id not in ids or (size",
-        "if sender != worker_id or (size",
+        "if outcome.worker_id != worker_id or outcome.task.id not in ids or (size",
+        "if outcome.worker_id != worker_id or (size",
         why="After a crash that forgot a claim the stale outcome and the real one are confused.",
         suites=("stations/test_outbox.py",),
         also=(

@@ -48,7 +48,7 @@ MUTANTS = (
     mutant(
         "claimed-in-a-test-and-kept",
         "orchestrator/testing/run_tasks.py",
-        "                await runner.finish(Outcome(task, Released()))\n",
+        "                await runner.finish(Outcome(task))\n",
         "",
         why="What run_tasks claimed beyond its limit is held by a worker that is gone.",
         suites=("testing/test_run_tasks.py::test_a_task_that_enqueues_itself_comes_to_an_end",),

@@ -86,7 +86,7 @@ MUTANTS = (
     mutant(
         "swept-for-others-and-nobody-told",
         "orchestrator/worker/intake.py",
-        "        if rings := bool(foreign) or swept.moved > self._slots.free:",
+        "        if rings := bool(foreign) or swept.moved > self._ledger.free:",
         "        if rings := bool(foreign) and swept.moved < 0:",
         why="Of a thousand tasks that fall due at once, one worker runs all; and other queues' wait for their polls.",
         suites=("worker/test_serving.py::test_tasks_that_become_due_for_others_wake_them",),
