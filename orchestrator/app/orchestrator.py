@@ -13,9 +13,10 @@ from orchestrator.errors import ConfigError, EnqueueRefused
 from orchestrator.events import Event
 from orchestrator.execute import Registry
 from orchestrator.execute.registry import handler_of
+from orchestrator.processes import loop
 from orchestrator.task.backoff import Backoff
 from orchestrator.task.duration import Duration, shown
-from orchestrator.worker import Worker, loop
+from orchestrator.worker import Worker
 
 P = ParamSpec("P")
 R = TypeVar("R")

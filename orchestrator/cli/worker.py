@@ -14,10 +14,11 @@ from orchestrator.cli.error_messages import report_error
 from orchestrator.cli.load_application import load_app
 from orchestrator.config import METRICS_HOST, PORT_MAX
 from orchestrator.errors import ConfigError
-from orchestrator.worker import Worker, exit_codes, loop
-from orchestrator.worker.parent import Parent
-from orchestrator.worker.parent_connection import ParentConnection
-from orchestrator.worker.watchdog import Watchdog, ignore_signals, ignore_signals_at_exit
+from orchestrator.processes import exit_codes, loop
+from orchestrator.processes.parent import Parent
+from orchestrator.processes.parent_connection import ParentConnection
+from orchestrator.processes.watchdog import Watchdog, ignore_signals, ignore_signals_at_exit
+from orchestrator.worker import Worker
 
 PROCESSES_MAX = 256
 

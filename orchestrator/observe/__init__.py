@@ -12,6 +12,7 @@ imports structlog, prometheus-client and OpenTelemetry. The other packages emit 
     cluster              the leader's sample of the cluster
     health               whether a worker is ready
     server, pages        HTTP, and the pages that it serves
+    monitoring           shows a worker's state while it runs
     tracing, spans       whether to trace, and the spans
     statistics           the outcomes of a worker, by the minute, in the database
 """

@@ -30,6 +30,7 @@ from orchestrator.postgres import connect, statement
 from orchestrator.postgres.reconnect import Reconnect
 from orchestrator.postgres.session import Session
 from orchestrator.schema import compatibility
+from orchestrator.services.handler_services import Services
 from orchestrator.task import duration
 from orchestrator.task.claimed import Claimed
 from orchestrator.task.duration import Duration
@@ -50,7 +51,6 @@ from orchestrator.task.outcome import (
 from orchestrator.testing.application import info_of
 from orchestrator.testing.recorded_attempt import RecordedAttempt
 from orchestrator.version import __version__
-from orchestrator.worker.services import Services
 
 READY = statement.load(__file__, "run_tasks.sql", "ready")
 REGISTER = statement.load(__file__, "run_tasks.sql", "register")

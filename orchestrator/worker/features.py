@@ -5,7 +5,7 @@ from collections.abc import Callable
 from orchestrator.config import Config
 from orchestrator.execute import Registry
 from orchestrator.feature import Feature, Host, Joined
-from orchestrator.worker.connections import Connections
+from orchestrator.postgres.connections import Connections
 
 # One line each; their connections are named "orchestrator " and the feature's name.
 FEATURES: tuple[Feature, ...] = ()

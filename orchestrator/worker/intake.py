@@ -18,19 +18,19 @@ from psycopg.errors import LockNotAvailable
 
 from orchestrator import claim, events, execute, notify
 from orchestrator.config import Config
+from orchestrator.execute.unknown_type import put_back
 from orchestrator.feature import OpenSource
 from orchestrator.finish import Outbox
+from orchestrator.notify.idle_wait import IdleWait
 from orchestrator.postgres.session import Session
 from orchestrator.postgres.transient_errors import is_transient
 from orchestrator.task.outcome import RELEASED, Outcome
 from orchestrator.worker.claim_pipeline import ClaimPipeline, ClaimResult
 from orchestrator.worker.claim_size import ClaimSize
 from orchestrator.worker.feature_claims import FeatureClaims
-from orchestrator.worker.idle_wait import IdleWait
 from orchestrator.worker.ledger import MARK_AGAIN_SECONDS, Ledger
 from orchestrator.worker.slots import Slots
 from orchestrator.worker.suspects import SUSPECT_LOSSES, Suspects
-from orchestrator.worker.unknown_types import put_back
 
 # A worker whose slots are all busy for so long needs no ring.
 BUSY_SECONDS = 0.1

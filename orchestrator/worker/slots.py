@@ -173,8 +173,10 @@ class Slots:
             return  # left behind: its outcome is written
         if type(end) is Recorded:
             self._announce(attempt, end)
+        elif attempt.state == "abandoned":
+            self._ledger.write(attempt, attempt.ending or end)
         else:
-            self._ledger.write(attempt, attempt.ending or end if attempt.state == "abandoned" else end)
+            self._ledger.write(attempt, end)
 
     async def _is_marked(self, attempt: Attempt) -> bool:
         """Wait until its row is marked `running`: if this worker dies, the attempt counts as begun."""

@@ -18,10 +18,10 @@ import psycopg
 
 from orchestrator.execute import Attempt
 from orchestrator.finish import Outbox
+from orchestrator.notify.idle_wait import IdleWait
 from orchestrator.postgres import statement
 from orchestrator.postgres.session import Session
 from orchestrator.task.outcome import RELEASED, End, Snoozed
-from orchestrator.worker.idle_wait import IdleWait
 from orchestrator.worker.ledger import Ledger
 from orchestrator.worker.slots import Slots
 

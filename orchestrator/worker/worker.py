@@ -12,22 +12,21 @@ from orchestrator.config import Config
 from orchestrator.errors import DatabaseUnavailable
 from orchestrator.execute import Registry
 from orchestrator.finish import Outbox
+from orchestrator.notify.idle_wait import IdleWait
 from orchestrator.observe.health import Health
+from orchestrator.observe.monitoring import shown
+from orchestrator.postgres.connections import Connections
 from orchestrator.postgres.transient_errors import is_transient
+from orchestrator.services.handler_services import Services
 from orchestrator.task.claimed import Claimed
 from orchestrator.task.outcome import Outcome
-from orchestrator.worker import duties, features, start
+from orchestrator.worker import features, make_parts, start
 from orchestrator.worker.beat_report import Report
-from orchestrator.worker.connections import Connections
 from orchestrator.worker.end_attempts import AttemptEnder
 from orchestrator.worker.heartbeat import Heartbeat
-from orchestrator.worker.idle_wait import IdleWait
 from orchestrator.worker.intake import Intake
 from orchestrator.worker.ledger import Ledger
-from orchestrator.worker.make_listener import listener
-from orchestrator.worker.monitoring import shown
 from orchestrator.worker.run_together import Background, first_fault
-from orchestrator.worker.services import Services
 from orchestrator.worker.slots import Slots
 from orchestrator.worker.stall import WATCH_SECONDS
 
@@ -79,7 +78,7 @@ class Worker:
             declare_more=self._features.declare,
         )
         self.stall = self._heartbeat.stall
-        self._leader = duties.leader(config, connections, self._heartbeat, self._features)
+        self._leader = make_parts.leader(config, connections, self._heartbeat, self._features)
         self._intake = Intake(
             config,
             self._claims,
@@ -93,7 +92,7 @@ class Worker:
             give_back=self._attempt_ender.give_back,
             sources=self._features.sources,
         )
-        self._listener = listener(connections, config, rest=self._idle, heartbeat=self._heartbeat)
+        self._listener = make_parts.listener(connections, config, rest=self._idle, heartbeat=self._heartbeat)
         self._stopping, self._grace_seconds = asyncio.Event(), config.grace_seconds
         self._background = Background()
 

@@ -18,7 +18,7 @@ from click.testing import CliRunner
 
 from orchestrator import cli
 from orchestrator.cli.group import walked
-from orchestrator.worker import exit_codes, watchdog
+from orchestrator.processes import exit_codes, watchdog
 from tests import observers
 
 UNKNOWN_ID = "999999999"

@@ -5,7 +5,8 @@ import pytest
 from orchestrator.config import Config
 from orchestrator.finish import outbox
 from orchestrator.lead import leader
-from orchestrator.worker import claim_size, end_attempts, idle_wait, ledger
+from orchestrator.notify import idle_wait
+from orchestrator.worker import claim_size, end_attempts, ledger
 from tests.docs.pages import REPOSITORY
 
 MB = 1_000_000

@@ -38,7 +38,7 @@ IMPORTERS = {
     "orchestrator/execute/registry.py": "the function that the worker's own registry holds, in its child process",
     "orchestrator/observe/log_output.py": "structlog, if something is logged",
     "orchestrator/observe/tracing.py": "our own module that needs OpenTelemetry, if the application uses OpenTelemetry",
-    "orchestrator/worker/loop.py": "uvloop, if it is installed",
+    "orchestrator/processes/loop.py": "uvloop, if it is installed",
 }
 IMPORTS_BY_NAME = {
     "import_module",

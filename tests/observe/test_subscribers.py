@@ -119,7 +119,7 @@ def test_a_worker_ends_although_a_subscriber_hangs(
     app: Orchestrator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It delivers the queued events for a limited time."""
-    monkeypatch.setattr("orchestrator.worker.monitoring.SETTLE_SECONDS", 0.1)
+    monkeypatch.setattr("orchestrator.observe.monitoring.SETTLE_SECONDS", 0.1)
     hangs, wake = threading.Event(), threading.Event()
 
     @app.on(events.WorkerStarted)

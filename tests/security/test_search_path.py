@@ -273,8 +273,8 @@ async def test_a_worker_calls_no_foreign_object(
     app: Orchestrator, look: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The worker runs tasks to every possible end, leads, recovers orphans, ends timeouts and deletes expired rows."""
-    monkeypatch.setattr("orchestrator.worker.duties.TIMEOUTS_DELAY_SECONDS", 0.0)
-    monkeypatch.setattr("orchestrator.worker.duties.TIMEOUTS_EVERY_SECONDS", 0.2)
+    monkeypatch.setattr("orchestrator.maintain.duties.TIMEOUTS_DELAY_SECONDS", 0.0)
+    monkeypatch.setattr("orchestrator.maintain.duties.TIMEOUTS_EVERY_SECONDS", 0.2)
     gate, snoozed = asyncio.Event(), list[int]()
 
     @app.task(name="end", backoff=AT_ONCE, max_attempts=2)

@@ -10,7 +10,7 @@ import pytest
 
 from orchestrator import Context, Orchestrator
 from orchestrator.app.task import TaskFunction
-from orchestrator.worker.connections import Connections
+from orchestrator.postgres.connections import Connections
 from tests.worker.running import value
 
 TABLE: LiteralString = "CREATE TABLE ledger (task_id bigint NOT NULL, attempt integer NOT NULL)"

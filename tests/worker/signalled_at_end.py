@@ -5,7 +5,7 @@ import sys
 import time
 
 from orchestrator import Orchestrator
-from orchestrator.worker import watchdog
+from orchestrator.processes import watchdog
 
 MOMENT = os.environ["SIGNALLED_AT_END"]
 

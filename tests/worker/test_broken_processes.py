@@ -207,7 +207,7 @@ def test_a_single_signal_ends_a_blocked_worker_that_can_start_no_thread(
 
 def log_of_stopped(url: str, path: Path, *, when: str) -> str:
     """Stop a worker whose grace is short by one signal when it has logged this, and return its log."""
-    program = "import sys\nfrom orchestrator.worker import watchdog\nwatchdog.END_SECONDS = 0.1\n"
+    program = "import sys\nfrom orchestrator.processes import watchdog\nwatchdog.END_SECONDS = 0.1\n"
     program += "from orchestrator.cli import main\nmain()\n"
     with path.open("wb") as log:
         process = subprocess.Popen(

@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from orchestrator import Context, Orchestrator, events, notify
-from orchestrator.worker import idle_wait
+from orchestrator.notify import idle_wait
 from tests.conftest import MakeApp
 from tests.worker.running import (
     DEAD,

@@ -9,8 +9,8 @@ import psycopg
 import pytest
 
 from orchestrator import claim, events
-from orchestrator.notify import listen
-from orchestrator.worker import features, idle_wait
+from orchestrator.notify import idle_wait, listen
+from orchestrator.worker import features
 from tests.conftest import MakeApp
 from tests.feature.conftest import LANE, LANES, LIMIT
 from tests.feature.lane_limits import WITHOUT_NET, install

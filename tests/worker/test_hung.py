@@ -204,7 +204,7 @@ def test_a_process_that_was_stopped_is_not_hung(monkeypatch: pytest.MonkeyPatch)
 PROGRAM = """
 import sys
 from orchestrator.cli import main
-from orchestrator.worker import watchdog
+from orchestrator.processes import watchdog
 watchdog.LOCKED_SECONDS = 0.5
 watchdog.LOCKED_LOOK_SECONDS = 0.1
 sys.argv = ["orchestrator", "worker", "tests.worker.tasks:app"]

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from orchestrator.worker import idle_wait
-from orchestrator.worker.idle_wait import (
+from orchestrator.notify import idle_wait
+from orchestrator.notify.idle_wait import (
     DEAF_POLL_SECONDS,
     DENSE,
     HOT_SECONDS,

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from orchestrator.worker import loop
+from orchestrator.processes import loop
 from tests.worker.running import until
 
 

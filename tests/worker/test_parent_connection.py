@@ -15,7 +15,7 @@ from tests.worker.processes import surroundings
 
 HOLDS = """
 import signal, sys, threading
-from orchestrator.worker import parent_connection
+from orchestrator.processes import parent_connection
 parent_connection.MARGIN_SECONDS = 0.1
 """
 TAKES = "parent_connection.ParentConnection(int(sys.argv[1])).hold()\n"

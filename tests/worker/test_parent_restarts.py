@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from orchestrator import events
+from orchestrator.processes.exit_codes import CLEAN, WORN_OUT_CODE, fault
+from orchestrator.processes.parent import Parent
+from orchestrator.processes.worker_process import Command, Serving
 from orchestrator.task.backoff import Backoff
-from orchestrator.worker.child_process import Command, Serving
-from orchestrator.worker.exit_codes import CLEAN, WORN_OUT_CODE, fault
-from orchestrator.worker.parent import Parent
 from tests.worker.running import recorded
 
 SWIFT = Backoff(base_seconds=0.001, cap_seconds=0.004, jitter=0.0)

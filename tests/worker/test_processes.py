@@ -15,8 +15,8 @@ import click
 import psycopg
 import pytest
 
-from orchestrator.worker import exit_codes
-from orchestrator.worker.parent import Parent
+from orchestrator.processes import exit_codes
+from orchestrator.processes.parent import Parent
 from tests.patience import eventually
 from tests.tiers import long
 from tests.worker.processes import Process, begin, begin_worker, surroundings, worker

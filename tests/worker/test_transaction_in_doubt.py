@@ -12,8 +12,8 @@ import pytest
 from orchestrator import Context, DatabaseUnavailable, Orchestrator, events
 from orchestrator.finish import LeaseEnds
 from orchestrator.postgres import transaction_pool
-from orchestrator.worker import transaction
-from orchestrator.worker.transaction import Transaction
+from orchestrator.services import transaction
+from orchestrator.services.transaction import Transaction
 from tests import bouncer
 from tests.proxy import Proxy
 from tests.tiers import long

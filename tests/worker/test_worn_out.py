@@ -7,7 +7,7 @@ from pathlib import Path
 import psycopg
 
 from orchestrator import Orchestrator, events
-from orchestrator.worker.exit_codes import WORN_OUT_CODE
+from orchestrator.processes.exit_codes import WORN_OUT_CODE
 from tests.patience import PATIENCE_SECONDS
 from tests.worker.processes import worker
 from tests.worker.running import recorded, status, statuses, until

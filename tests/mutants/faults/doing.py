@@ -51,7 +51,7 @@ MUTANTS = (
     ),
     mutant(
         "signal-after-a-clean-stop",
-        "orchestrator/worker/watchdog.py",
+        "orchestrator/processes/watchdog.py",
         "            signal.signal(number, self._take_again)\n",
         "            loop.add_signal_handler(number, int)\n            signal.signal(number, self._take_again)\n",
         why="A second signal that comes at the end of a clean stop kills the process: a supervisor reads a failure.",
@@ -67,7 +67,7 @@ MUTANTS = (
     ),
     mutant(
         "hangs-when-it-closes",
-        "orchestrator/worker/watchdog.py",
+        "orchestrator/processes/watchdog.py",
         "                self.end_within(CLOSE_SECONDS)\n",
         "                pass\n",
         why="An application that hangs when it closes lives on for the grace, and longer, after a stop signal.",
@@ -136,7 +136,7 @@ MUTANTS = (
     ),
     mutant(
         "success-without-an-announcement",
-        "orchestrator/worker/child_process.py",
+        "orchestrator/processes/worker_process.py",
         " and not self.announced_its_stop",
         " and False",
         why="A handler that calls os._exit(0) empties one place of a parent after another.",

@@ -18,7 +18,7 @@ MUTANTS = (
     ),
     mutant(
         "companion-hears-of-no-own-transaction",
-        "orchestrator/worker/transaction.py",
+        "orchestrator/services/transaction.py",
         "        if committed and self._ends:\n",
         "        if not committed and self._ends:\n",
         why="The same, where a handler completes its task itself.",

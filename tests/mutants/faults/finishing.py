@@ -18,9 +18,9 @@ MUTANTS = (
     ),
     mutant(
         "lease-lost-without-a-record",
-        "orchestrator/worker/end_attempts.py",
-        "            attempt.stop(Lost(reason))\n",
-        "            attempt.stop(RELEASED)\n",
+        "orchestrator/worker/slots.py",
+        "            self._ledger.write(attempt, attempt.ending or end)\n",
+        "            self._ledger.leave((attempt,))\n",
         why="What a worker ran unmarked when its task was taken away is known to it alone, and it keeps silent.",
         suites=("worker/test_on_record.py",),
     ),
@@ -93,7 +93,7 @@ MUTANTS = (
     ),
     mutant(
         "commit-that-broke-taken-for-done",
-        "orchestrator/worker/transaction.py",
+        "orchestrator/services/transaction.py",
         "return begun.status is begun.Status.COMMITTED",
         "return True",
         why="A connection that broke before the COMMIT was sent passes for a success, and the task is lost sight of.",

@@ -2,7 +2,7 @@
 
 from tests.mutants.mutant import mutant
 
-REST = "orchestrator/worker/idle_wait.py"
+REST = "orchestrator/notify/idle_wait.py"
 RING = "orchestrator/schema/functions/ring.sql"
 FILL = "orchestrator/schema/functions/fill_new_task.sql"
 RUNG = ("schema/test_transitions.py", "schema/test_ways_to_enqueue.py")

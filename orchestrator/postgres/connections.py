@@ -1,4 +1,4 @@
-"""A worker's own connections. Each has its own application_name, visible in pg_stat_activity."""
+"""The connections of one worker. Each has its own application_name, visible in pg_stat_activity."""
 
 from orchestrator.postgres import connect
 from orchestrator.postgres.reconnect import Reconnect

@@ -35,7 +35,7 @@ from types import FrameType, TracebackType
 from typing import Self
 
 from orchestrator import events
-from orchestrator.worker import exit_codes
+from orchestrator.processes import exit_codes
 from orchestrator.worker.worker import Worker
 
 LOOK_SECONDS = 0.5

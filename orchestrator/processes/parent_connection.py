@@ -25,8 +25,8 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from orchestrator import events, forks
-from orchestrator.worker import exit_codes
-from orchestrator.worker.metrics_sender import MetricsSender
+from orchestrator.processes import exit_codes
+from orchestrator.processes.metrics_sender import MetricsSender
 from orchestrator.worker.worker import Worker
 
 MARGIN_SECONDS = 20.0

@@ -15,10 +15,10 @@ from orchestrator.finish import LeaseEnds
 from orchestrator.postgres.reconnect import Reconnect
 from orchestrator.postgres.session import Session
 from orchestrator.postgres.transaction_pool import TransactionPool
+from orchestrator.services.progress import Progress
+from orchestrator.services.transaction import Transaction
 from orchestrator.task import trace
 from orchestrator.task.claimed import Claimed
-from orchestrator.worker.progress import Progress
-from orchestrator.worker.transaction import Transaction
 
 # The name of the connections in pg_stat_activity and in events.
 TRANSACTIONS = "transactions"

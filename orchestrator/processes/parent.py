@@ -26,10 +26,10 @@ from pathlib import Path
 from orchestrator import events, observe
 from orchestrator.errors import OrchestratorError
 from orchestrator.postgres import embedded
+from orchestrator.processes import exit_codes
+from orchestrator.processes.parent_connection import MARGIN_SECONDS
+from orchestrator.processes.worker_process import Child, Command, Serving
 from orchestrator.task.backoff import Backoff, delay_seconds
-from orchestrator.worker import exit_codes
-from orchestrator.worker.child_process import Child, Command, Serving
-from orchestrator.worker.parent_connection import MARGIN_SECONDS
 
 BACKOFF = Backoff(base_seconds=0.5, cap_seconds=30.0)
 SETTLED_SECONDS = 60.0

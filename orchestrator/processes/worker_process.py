@@ -19,7 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Self
 
-from orchestrator.worker import exit_codes
+from orchestrator.processes import exit_codes
 
 # A child sends its metrics as one line a second: some megabytes with hundreds of queues and types.
 LINE_BYTES_MAX = 64 * 1024 * 1024
