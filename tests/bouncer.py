@@ -19,6 +19,16 @@ from tests.patience import PATIENCE_SECONDS, eventually
 
 PROGRAM = shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
 
+
+def follows_prepared_statements() -> bool:
+    """Whether this PgBouncer passes its clients' prepared statements on: from 1.24 on it does so by default."""
+    assert PROGRAM is not None
+    version = subprocess.run(
+        [PROGRAM, "--version"], capture_output=True, text=True, check=True
+    ).stdout.split()[1]
+    return tuple(map(int, version.split(".")[:2])) >= (1, 24)
+
+
 INI = """
 [databases]
 {database} = host={host} port={port} dbname={database} user={user}

@@ -95,14 +95,15 @@ async def open_async(info: str, *, safe_path: bool = True) -> psycopg.AsyncConne
     raise refusal
 
 
-def set_safe_path(connection: psycopg.Connection[Any]) -> None:
-    """Limit a new session to PostgreSQL's own functions, operators and types."""
-    connection.execute(SAFE_PATH, {"backend": connection.info.backend_pid})
+def set_safe_path(connection: psycopg.Connection[Any]) -> bool:
+    """Limit a new session to PostgreSQL's own functions, operators and types. Return False behind a pooler: its
+    sessions are not ours."""
+    return connection.execute(SAFE_PATH, {"backend": connection.info.backend_pid}).rowcount == 1
 
 
-async def set_safe_path_async(connection: psycopg.AsyncConnection[Any]) -> None:
+async def set_safe_path_async(connection: psycopg.AsyncConnection[Any]) -> bool:
     """The same on the event loop."""
-    await connection.execute(SAFE_PATH, {"backend": connection.info.backend_pid})
+    return (await connection.execute(SAFE_PATH, {"backend": connection.info.backend_pid})).rowcount == 1
 
 
 def unavailable(info: str, error: psycopg.OperationalError) -> DatabaseUnavailable:

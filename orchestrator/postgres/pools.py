@@ -25,6 +25,7 @@ from psycopg_pool import AsyncConnectionPool, ConnectionPool, PoolClosed, PoolTi
 from orchestrator.config import Config
 from orchestrator.errors import DatabaseUnavailable
 from orchestrator.postgres import connect
+from orchestrator.postgres.may_prepare import prepare_if_possible, prepare_if_possible_async
 
 # Held for a moment only. A fork waits for it: no thread of the child would release a lock that another thread held.
 FORKED = threading.RLock()
@@ -101,7 +102,7 @@ class Pools:
                         self._info(),
                         open=True,
                         check=check,
-                        configure=connect.set_safe_path,
+                        configure=prepare_if_possible,
                         **self._settings(),
                     )
                 except RuntimeError as error:
@@ -123,7 +124,7 @@ class Pools:
                     self._info(),
                     open=False,
                     check=acheck,
-                    configure=connect.set_safe_path_async,
+                    configure=prepare_if_possible_async,
                     **self._settings(),
                 )
                 self._async[loop] = pool
@@ -194,8 +195,7 @@ class Pools:
             # caller. With its own default of 300 s, a database that was away for two minutes would stay out of reach
             # for two more.
             "reconnect_timeout": self._config.pool_timeout_seconds,
-            # No prepared statements: PgBouncer in transaction mode hands each transaction another session.
-            "kwargs": {"autocommit": True, "prepare_threshold": None},
+            "kwargs": {"autocommit": True},
             "name": "orchestrator",
         }
 
