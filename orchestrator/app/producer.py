@@ -6,8 +6,10 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from functools import cached_property
+from weakref import WeakKeyDictionary
 
 from orchestrator import enqueue, observe, operate
+from orchestrator.app.gather import Gathering
 from orchestrator.config import Config
 from orchestrator.enqueue import AsyncTarget, Enqueued, Many, Marker, Request, Target, Tracing
 from orchestrator.operate import TaskState
@@ -19,6 +21,7 @@ class Producer:
 
     def __init__(self, read_config: Callable[[], Config]) -> None:
         self._read_config = read_config
+        self._gatherings: WeakKeyDictionary[asyncio.AbstractEventLoop, Gathering] = WeakKeyDictionary()
 
     @cached_property
     def config(self) -> Config:
@@ -118,8 +121,13 @@ class Producer:
             return enqueue.send(target, request)
 
     async def _asend(self, request: Request, held: object) -> Enqueued:
-        async with self.atarget(held) as target:
-            return await enqueue.asend(target, request)
+        if held is not None:
+            return await enqueue.asend(enqueue.asynchronous(held), request)
+        loop = asyncio.get_running_loop()
+        gathering = self._gatherings.get(loop)
+        if gathering is None:
+            gathering = self._gatherings[loop] = Gathering(self.pools)
+        return await gathering.send(request)
 
     def _send_many(self, requests: Iterable[Request], held: object) -> Many:
         with self.target(held) as target:

@@ -1,6 +1,7 @@
-"""The rate of many producers at the same time, compared with the same INSERTs into a table without a trigger.
+"""The rate of many producers at the same time, in plain SQL and in Python, compared with as many INSERTs into a table
+without a trigger.
 
-The same workers run in the same state while the floor is measured. Only the table differs.
+The same workers run in the same state while the floor is measured.
 """
 
 import subprocess  # nosec B404 # each call says what it starts
@@ -22,6 +23,8 @@ WORKERS = 2
 GOAL = Goal(least=0.7)
 LONG_SECONDS = 3_600.0
 FLOOR_IS = "the same INSERTs, no trigger"
+# The commands of bench/producer.py, and who obeys them.
+WAYS = {"insert": "producers", "aenqueue": "coroutines"}
 
 
 class ProducerEnded(NotMeasured):
@@ -36,8 +39,9 @@ def at_once(environment: Environment) -> Iterator[Result]:
             backlog.clear(environment.connection)
             with state(environment) as words:
                 goals = () if state is working else (GOAL,)
-                line = f"{environment.sizes.producers} producers, {words}"
-                yield compared(environment, line, processes, goals)
+                for way, name in WAYS.items():
+                    line = f"{environment.sizes.producers} {name}, {words}"
+                    yield compared(environment, line, way, processes, goals)
     backlog.clear(environment.connection)
 
 
@@ -74,19 +78,20 @@ def working(environment: Environment) -> Iterator[str]:
 
 
 def compared(
-    environment: Environment, line: str, processes: list[subprocess.Popen[bytes]], goals: tuple[Goal, ...]
-) -> Result:
+    environment: Environment, line: str, way: str, processes: list[subprocess.Popen[bytes]],
+    goals: tuple[Goal, ...],
+) -> Result:  # fmt: skip
     """Insert into the two tables by turns."""
     each = environment.sizes.producer_enqueues
     tasks, pids = each * environment.sizes.producers, [process.pid for process in processes]
 
-    def insert(table: str) -> Round:
+    def insert(how: str) -> Round:
         floors.clear(environment.connection)
         before = environment.meter.read(pids)
-        seconds = inserted(processes, table, each)
+        seconds = inserted(processes, how, each)
         return Round(tasks / seconds, environment.meter.since(before, pids))
 
-    own, least = by_turns(environment, line, lambda: insert("tasks"), lambda: insert("floor"))
+    own, least = by_turns(environment, line, lambda: insert(way), lambda: insert("floor"))
     return Result(
         line=line, unit="tasks/s", ours=own, floor=least, floor_is=FLOOR_IS, tasks=tasks, goals=goals
     )
@@ -109,10 +114,10 @@ def producers(environment: Environment) -> Iterator[list[subprocess.Popen[bytes]
         yield processes
 
 
-def inserted(processes: list[subprocess.Popen[bytes]], table: str, each: int) -> float:
+def inserted(processes: list[subprocess.Popen[bytes]], way: str, each: int) -> float:
     """Let all processes insert. Return the seconds from the first begin to the last end."""
     for process in processes:
-        write(process, f"{table} {each}")
+        write(process, f"{way} {each}")
     spans = [tuple(map(int, read(process).split())) for process in processes]
     return (max(span[1] for span in spans) - min(span[0] for span in spans)) / 1e9
 

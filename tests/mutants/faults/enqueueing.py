@@ -6,8 +6,41 @@ KEYS = "orchestrator/schema/functions/take_key.sql"
 CHECK = "orchestrator/schema/functions/check_payload.sql"
 FILL = "orchestrator/schema/functions/fill_new_task.sql"
 REQUEST = "orchestrator/enqueue/request.py"
+GATHER = "orchestrator/app/gather.py"
 
 MUTANTS = (
+    mutant(
+        "one-refusal-for-all-that-went-together",
+        GATHER,
+        "            if isinstance(error, EnqueueInDoubt):\n",
+        "            if True:\n",
+        why="A coroutine whose task is right gets the error of another one's.",
+        suites=("producers/test_gather.py",),
+    ),
+    mutant(
+        "what-is-in-doubt-is-sent-again",
+        GATHER,
+        "            if isinstance(error, EnqueueInDoubt):\n",
+        "            if False:\n",
+        why="Tasks whose COMMIT succeeded are enqueued twice.",
+        suites=("producers/test_gather.py",),
+    ),
+    mutant(
+        "a-key-goes-with-the-others",
+        GATHER,
+        "        if request[0].key:\n            return await self._send_alone(request)\n",
+        "",
+        why="All coroutines wait for a transaction that holds the key of one.",
+        suites=("producers/test_gather.py",),
+    ),
+    mutant(
+        "nobody-sends-what-has-come-meanwhile",
+        GATHER,
+        "        self._is_sending = bool(self._waiting)\n",
+        "        self._is_sending = False\n",
+        why="Coroutines that enqueue at the same time wait for ever.",
+        suites=("producers/test_gather.py",),
+    ),
     mutant(
         "key-given-out-by-what-was-seen-before",
         KEYS,

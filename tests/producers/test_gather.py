@@ -1,0 +1,180 @@
+"""Coroutines that enqueue at the same time share a statement, and none of them notices."""
+
+import asyncio
+import threading
+from collections import Counter
+from typing import Any
+
+import psycopg
+import pytest
+
+from orchestrator import DatabaseUnavailable, EnqueueInDoubt, EnqueueRefused, Orchestrator, events
+from tests.patience import PATIENCE_SECONDS
+from tests.proxy import Proxy
+from tests.worker.running import value
+
+TASKS = "SELECT count(*) FROM orchestrator.tasks"
+NUMBERS = "SELECT array_agg((payload ->> 'number')::int ORDER BY id) FROM orchestrator.tasks"
+TRANSACTIONS = "SELECT count(DISTINCT xmin::text) FROM orchestrator.tasks"
+
+
+def running(app: Orchestrator, main: Any) -> Any:
+    """Run a coroutine, and close the pool of its loop."""
+
+    async def closing() -> Any:
+        try:
+            return await asyncio.wait_for(main, PATIENCE_SECONDS)
+        finally:
+            await app.aclose()
+
+    return asyncio.run(closing())
+
+
+async def together(*calls: Any) -> list[Any]:
+    """Await all of them; an error takes the place of an answer."""
+    return await asyncio.gather(*calls, return_exceptions=True)
+
+
+def test_those_that_wait_go_together_in_the_order_of_the_calls(
+    app: Orchestrator, note: Any, connection: psycopg.Connection, heard: list[events.Event]
+) -> None:
+    """The first has a statement of its own. Each caller gets the id of its own task."""
+    handles = running(app, together(*(note.aenqueue(number=n) for n in range(50))))
+
+    assert list(range(50)) == value(connection, NUMBERS)
+    assert 2 == value(connection, TRANSACTIONS)
+    rows = connection.execute("SELECT id, payload ->> 'number' FROM orchestrator.tasks").fetchall()
+    assert {handle.id: str(n) for n, handle in enumerate(handles)} == dict(rows)
+    assert all(handle.created for handle in handles)
+    assert 50 == sum(event.count for event in heard if isinstance(event, events.TasksEnqueued))
+
+
+def test_one_that_is_refused_fails_alone(
+    app: Orchestrator, note: Any, connection: psycopg.Connection
+) -> None:
+    """Its error does not say where in a set it was: its caller has none. Nothing is enqueued twice."""
+    connection.execute("INSERT INTO orchestrator.queues (name, state) VALUES ('closed', 'draining')")
+    closed = note.using(queue="closed")
+
+    found = running(app, together(*((closed if n % 10 == 5 else note).aenqueue(number=n) for n in range(30))))
+
+    refused = {n: each for n, each in enumerate(found) if isinstance(each, Exception)}
+    assert {5, 15, 25} == refused.keys()
+    assert all(isinstance(each, EnqueueRefused) for each in refused.values())
+    assert all(str(each).startswith("queue 'closed' is draining") for each in refused.values())
+    assert sorted(set(range(30)) - {5, 15, 25}) == sorted(value(connection, NUMBERS))
+
+
+def test_a_key_that_is_held_makes_no_other_caller_wait(
+    app: Orchestrator, note: Any, database_url: str, connection: psycopg.Connection
+) -> None:
+    """The transaction that holds it stays open until all others have their answers."""
+    keyed = note.using(key="held")
+
+    async def main() -> tuple[list[Any], Any]:
+        async with await psycopg.AsyncConnection.connect(database_url) as holder:
+            first = await note.using(holder, key="held").aenqueue(number=-1)
+            waiting = asyncio.create_task(keyed.aenqueue(number=-2))
+            others = await together(*(note.aenqueue(number=n) for n in range(20)))
+            assert not waiting.done()
+            await holder.commit()
+            return others, (first, await waiting)
+
+    others, (first, second) = running(app, main())
+
+    assert 20 == len({handle.id for handle in others})
+    assert (first.id, False) == (second.id, second.created)
+    assert 21 == value(connection, TASKS)
+
+
+def test_a_caller_that_gives_up_takes_nobody_with_it(
+    app: Orchestrator, note: Any, connection: psycopg.Connection
+) -> None:
+    """Neither the first, whose statement is on its way, nor one that waits: that one is not enqueued."""
+
+    async def main() -> list[Any]:
+        calls = [asyncio.create_task(note.aenqueue(number=n)) for n in range(10)]
+        await asyncio.sleep(0)
+        calls[0].cancel()
+        calls[4].cancel()
+        return await together(*calls)
+
+    found = running(app, main())
+
+    given_up = [n for n, each in enumerate(found) if isinstance(each, asyncio.CancelledError)]
+    assert [0, 4] == given_up
+    assert {1, 2, 3, 5, 6, 7, 8, 9} == set(value(connection, NUMBERS)) - {0}
+
+
+def test_a_lost_answer_is_in_doubt_for_all_of_the_statement_and_no_other(
+    database_url: str, connection: psycopg.Connection
+) -> None:
+    """Nobody sends again what may be there."""
+    with Proxy(database_url) as proxy:
+        app = Orchestrator(proxy.url, pool_timeout_seconds=5.0)
+        far = app.task(name="far")(lambda number=0: None)
+
+        async def main() -> tuple[list[Any], list[Any]]:
+            await far.aenqueue(number=-1)
+            proxy.cut_after(b"orchestrator.enqueue_alike")
+            first = await together(*(far.aenqueue(number=n) for n in range(10)))
+            return first, await together(*(far.aenqueue(number=n) for n in range(10, 20)))
+
+        first, later = running(app, main())
+
+    assert Counter({"Handle": 1, "EnqueueInDoubt": 9}) == Counter(type(each).__name__ for each in first)
+    assert all(isinstance(each, EnqueueInDoubt) for each in first[1:])
+    assert {"Handle"} == {type(each).__name__ for each in later}
+    assert list(range(-1, 20)) == sorted(value(connection, NUMBERS))
+
+
+def test_without_a_database_none_waits_longer_than_the_pools_time() -> None:
+    """They wait together, not one after another."""
+    app = Orchestrator("postgresql://127.0.0.1:1/none", pool_timeout_seconds=0.5)
+    note = app.task(name="note")(lambda: None)
+
+    async def main() -> tuple[list[Any], float]:
+        began = asyncio.get_running_loop().time()
+        found = await together(*(note.aenqueue() for _ in range(20)))
+        return found, asyncio.get_running_loop().time() - began
+
+    found, took = running(app, main())
+
+    assert {DatabaseUnavailable} == {type(each) for each in found}
+    assert took < 20 * 0.5, "each waited for itself"
+
+
+def test_each_loop_gathers_for_itself(app: Orchestrator, note: Any, connection: psycopg.Connection) -> None:
+    """Two threads with a loop each, and a loop that comes after one that was closed."""
+
+    def run() -> None:
+        for _ in range(2):
+            running(app, together(*(note.aenqueue() for _ in range(20))))
+
+    threads = [threading.Thread(target=run) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert 80 == value(connection, TASKS)
+
+
+@pytest.mark.parametrize("at", [0, 1, 5])
+def test_a_loop_that_ends_leaves_nothing_behind(
+    app: Orchestrator, note: Any, connection: psycopg.Connection, at: int
+) -> None:
+    """`asyncio.run` cancels all that is left. Python would warn of a task that nobody awaited, and that is an error
+    here."""
+
+    async def main() -> None:
+        calls = [asyncio.create_task(note.aenqueue()) for _ in range(10)]
+        for _ in range(at):
+            await asyncio.sleep(0)
+        assert not any(call.done() for call in calls)
+
+    running(app, main())
+
+    assert 10 >= value(connection, TASKS)
+    handles = running(app, together(*(note.aenqueue() for _ in range(3))))
+    assert 3 == len({handle.id for handle in handles})
