@@ -9,21 +9,27 @@ SELECT orchestrator.resume_queue(name) FROM unnest(%(queues)s::text[]) AS name
 -- name: fill
 -- Complete rows into the leaf, like our own bulk path: no trigger fires, and no worker is woken.
 INSERT INTO orchestrator.tasks_live (
-    id, type, payload, queue, priority, max_attempts, timeout, run_at, aging_us, status
+    id, type, payload, queue, priority, max_attempts, timeout, run_at, aging_us, position, status
 )
 SELECT
     nextval('orchestrator.tasks_id_seq'), %(type)s, %(payload)s::jsonb, (%(queues)s::text[])[1 + n %% cardinality(%(queues)s::text[])],
-    (%(priorities)s::smallint[])[1 + n %% cardinality(%(priorities)s::smallint[])],
-    4, interval '300 seconds', orchestrator.clock() + %(ahead)s * interval '1 second', 31557600000000000,
+    p.priority, 4, interval '300 seconds', p.run_at, 31557600000000000,
+    orchestrator.position_of(p.run_at, 31557600000000000, p.priority),
     CASE WHEN %(ahead)s > 0 THEN 'scheduled' ELSE 'pending' END
 FROM generate_series(1, %(tasks)s) AS n
+CROSS JOIN LATERAL (
+    SELECT
+        (%(priorities)s::smallint[])[1 + n %% cardinality(%(priorities)s::smallint[])] AS priority,
+        orchestrator.clock() + %(ahead)s * interval '1 second' AS run_at
+) AS p
 -- name: fill_finished
 INSERT INTO orchestrator.tasks_done (
-    id, type, payload, queue, priority, max_attempts, timeout, run_at, aging_us, status, attempt, lease, worker_id,
-    claimed_at, started_at, finished_at
+    id, type, payload, queue, priority, max_attempts, timeout, run_at, aging_us, position, status, attempt, lease,
+    worker_id, claimed_at, started_at, finished_at
 )
 SELECT
-    nextval('orchestrator.tasks_id_seq'), %(type)s, '{}', 'default', 50, 4, interval '300 seconds', at, 31557600000000000, 'completed', 1, n, gen_random_uuid(),
+    nextval('orchestrator.tasks_id_seq'), %(type)s, '{}', 'default', 50, 4, interval '300 seconds', at, 31557600000000000,
+    orchestrator.position_of(at, 31557600000000000, 50), 'completed', 1, n, gen_random_uuid(),
     at, at, at
 FROM generate_series(1, %(tasks)s) AS n, orchestrator.clock() AS at
 -- name: vacuum

@@ -22,24 +22,24 @@ gone AS (
     WHERE t.id OPERATOR(pg_catalog.=) g.id AND t.lease OPERATOR(pg_catalog.=) g.lease AND t.holds IS NULL
     RETURNING
         -- generated: kept when plain of t
-        t.id, t.run_at, t.created_at, t.claimed_at, t.deadline, t.parent_id, t.aging_us, t.timeout, t.worker_id,
-        t.priority, t.attempt, t.max_attempts, t.queue, t.type, t.payload, t.idempotency_key, t.progress, t.tags,
-        t.metadata, t.trace_context,
+        t.id, t.position, t.run_at, t.created_at, t.claimed_at, t.deadline, t.parent_id, t.aging_us, t.timeout,
+        t.worker_id, t.priority, t.attempt, t.max_attempts, t.queue, t.type, t.payload, t.idempotency_key, t.progress,
+        t.tags, t.metadata, t.trace_context,
         -- end
         t.lease, t.losses, t.started_at, g.result, g.age
 ),
 done AS (
     INSERT INTO orchestrator.tasks_done (
         -- generated: kept when plain
-        id, run_at, created_at, claimed_at, deadline, parent_id, aging_us, timeout, worker_id, priority, attempt,
-        max_attempts, queue, type, payload, idempotency_key, progress, tags, metadata, trace_context,
+        id, position, run_at, created_at, claimed_at, deadline, parent_id, aging_us, timeout, worker_id, priority,
+        attempt, max_attempts, queue, type, payload, idempotency_key, progress, tags, metadata, trace_context,
         -- end
         lease, losses, started_at, finished_at, status, result
     )
     SELECT
         -- generated: kept when plain
-        id, run_at, created_at, claimed_at, deadline, parent_id, aging_us, timeout, worker_id, priority, attempt,
-        max_attempts, queue, type, payload, idempotency_key, progress, tags, metadata, trace_context,
+        id, position, run_at, created_at, claimed_at, deadline, parent_id, aging_us, timeout, worker_id, priority,
+        attempt, max_attempts, queue, type, payload, idempotency_key, progress, tags, metadata, trace_context,
         -- end
         lease, losses,
         coalesce(

@@ -16,9 +16,9 @@ gone AS (
     WHERE t.id OPERATOR(pg_catalog.=) g.id AND t.lease OPERATOR(pg_catalog.=) g.lease
     RETURNING
         -- generated: kept of t
-        t.id, t.run_at, t.created_at, t.claimed_at, t.deadline, t.workflow_id, t.parent_id, t.aging_us, t.timeout,
-        t.worker_id, t.priority, t.attempt, t.max_attempts, t.queue, t.type, t.payload, t.idempotency_key, t.progress,
-        t.tags, t.metadata, t.trace_context, t.tenant, t.limits, t.requires, t.gates,
+        t.id, t.position, t.run_at, t.created_at, t.claimed_at, t.deadline, t.workflow_id, t.parent_id, t.aging_us,
+        t.timeout, t.worker_id, t.priority, t.attempt, t.max_attempts, t.queue, t.type, t.payload, t.idempotency_key,
+        t.progress, t.tags, t.metadata, t.trace_context, t.tenant, t.limits, t.requires, t.gates,
         -- end
         t.lease, t.losses, t.started_at, t.holds, g.result, g.age
 ),
@@ -43,17 +43,17 @@ gates_counted AS (
 done AS (
     INSERT INTO orchestrator.tasks_done (
         -- generated: kept
-        id, run_at, created_at, claimed_at, deadline, workflow_id, parent_id, aging_us, timeout, worker_id, priority,
-        attempt, max_attempts, queue, type, payload, idempotency_key, progress, tags, metadata, trace_context, tenant,
-        limits, requires, gates,
+        id, position, run_at, created_at, claimed_at, deadline, workflow_id, parent_id, aging_us, timeout, worker_id,
+        priority, attempt, max_attempts, queue, type, payload, idempotency_key, progress, tags, metadata, trace_context,
+        tenant, limits, requires, gates,
         -- end
         lease, losses, started_at, finished_at, status, result
     )
     SELECT
         -- generated: kept
-        id, run_at, created_at, claimed_at, deadline, workflow_id, parent_id, aging_us, timeout, worker_id, priority,
-        attempt, max_attempts, queue, type, payload, idempotency_key, progress, tags, metadata, trace_context, tenant,
-        limits, requires, gates,
+        id, position, run_at, created_at, claimed_at, deadline, workflow_id, parent_id, aging_us, timeout, worker_id,
+        priority, attempt, max_attempts, queue, type, payload, idempotency_key, progress, tags, metadata, trace_context,
+        tenant, limits, requires, gates,
         -- end
         lease, losses,
         coalesce(

@@ -166,26 +166,26 @@ gone AS (
         AND o.is_convicted
     RETURNING
         -- generated: kept of t
-        t.id, t.run_at, t.created_at, t.claimed_at, t.deadline, t.workflow_id, t.parent_id, t.aging_us, t.timeout,
-        t.worker_id, t.priority, t.attempt, t.max_attempts, t.queue, t.type, t.payload, t.idempotency_key, t.progress,
-        t.tags, t.metadata, t.trace_context, t.tenant, t.limits, t.requires, t.gates,
+        t.id, t.position, t.run_at, t.created_at, t.claimed_at, t.deadline, t.workflow_id, t.parent_id, t.aging_us,
+        t.timeout, t.worker_id, t.priority, t.attempt, t.max_attempts, t.queue, t.type, t.payload, t.idempotency_key,
+        t.progress, t.tags, t.metadata, t.trace_context, t.tenant, t.limits, t.requires, t.gates,
         -- end
         t.lease, least(t.losses, 32766) + 1 AS losses, t.started_at, o.error
 ),
 dead_lettered AS (
     INSERT INTO orchestrator.tasks_dead (
         -- generated: kept
-        id, run_at, created_at, claimed_at, deadline, workflow_id, parent_id, aging_us, timeout, worker_id, priority,
-        attempt, max_attempts, queue, type, payload, idempotency_key, progress, tags, metadata, trace_context, tenant,
-        limits, requires, gates,
+        id, position, run_at, created_at, claimed_at, deadline, workflow_id, parent_id, aging_us, timeout, worker_id,
+        priority, attempt, max_attempts, queue, type, payload, idempotency_key, progress, tags, metadata, trace_context,
+        tenant, limits, requires, gates,
         -- end
         lease, losses, started_at, finished_at, status, error
     )
     SELECT
         -- generated: kept
-        id, run_at, created_at, claimed_at, deadline, workflow_id, parent_id, aging_us, timeout, worker_id, priority,
-        attempt, max_attempts, queue, type, payload, idempotency_key, progress, tags, metadata, trace_context, tenant,
-        limits, requires, gates,
+        id, position, run_at, created_at, claimed_at, deadline, workflow_id, parent_id, aging_us, timeout, worker_id,
+        priority, attempt, max_attempts, queue, type, payload, idempotency_key, progress, tags, metadata, trace_context,
+        tenant, limits, requires, gates,
         -- end
         lease, losses, started_at, orchestrator.clock(), 'dead_letter', error
     FROM gone

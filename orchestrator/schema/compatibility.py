@@ -17,7 +17,7 @@ COMPATIBILITY = statement.load(__file__, "compatibility.sql", "revision")
 ORIGINS = statement.load(__file__, "compatibility.sql", "origins")
 
 # The oldest schema revision that this code can use. A newer schema names the oldest code that may use it.
-NEEDED = 1
+NEEDED = 2
 
 
 def require(connection: psycopg.Connection[Any]) -> None:

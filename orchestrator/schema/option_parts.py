@@ -6,7 +6,7 @@ into lines.
 
 from collections.abc import Callable, Iterable
 
-from orchestrator.task.columns import NAME_FAULTS, OPTIONS, Fault, Option
+from orchestrator.task.columns import BY_NAME, NAME_FAULTS, OPTIONS, Fault, Option
 
 # Type names that no search_path can redirect; integer and interval are keywords of the grammar.
 SAFE_TYPES = {"integer": "integer", "interval": "interval", "timestamptz": "pg_catalog.timestamptz"}
@@ -120,6 +120,15 @@ def resolved(of: str) -> list[str]:
 def chain(given: str, option: Option) -> str:
     asked = [f"{table}.{option.column}" for table in "tq"] if option.is_inherited else []
     return f"coalesce({', '.join([*filter(None, [given]), *asked, option.default])})"
+
+
+def priority(of: str) -> list[str]:
+    """The value of the priority, of which the position is made."""
+    return [chain(f"{of}.priority", BY_NAME["priority"])]
+
+
+def priority_read(of: str) -> list[str]:
+    return [reading(BY_NAME["priority"], of)]
 
 
 def written(of: str) -> list[str]:
@@ -273,6 +282,8 @@ OPTION_PARTS: dict[str, Callable[[str], list[str]]] = {
     "values": values,
     "defaults": defaults,
     "resolved options": resolved,
+    "priority": priority,
+    "priority read": priority_read,
     "written values": written,
     "valid values": valid_values,
     "valid arguments": valid_arguments,

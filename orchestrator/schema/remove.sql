@@ -34,15 +34,16 @@ DROP FUNCTION IF EXISTS
     orchestrator.guard_manual_update, orchestrator.guard_queue, orchestrator.guard_type,
     orchestrator.hold_after_restore, orchestrator.insert_task, orchestrator.is_alive, orchestrator.kept_since,
     orchestrator.key_has_passed, orchestrator.name_fault, orchestrator.normalised, orchestrator.notify_workers,
-    orchestrator.pause_queue, orchestrator.purge_attempts, orchestrator.purge_audit, orchestrator.purge_dead_letters,
-    orchestrator.purge_finished, orchestrator.purge_keys, orchestrator.purge_statistics, orchestrator.purge_workers,
-    orchestrator.queue_counts, orchestrator.queue_metrics, orchestrator.quote_short, orchestrator.record_manual_delete,
-    orchestrator.record_manual_update, orchestrator.record_statistics, orchestrator.refuse_finished_update,
-    orchestrator.refuse_new_id, orchestrator.requeue, orchestrator.requeue_where, orchestrator.resume_after_restore,
-    orchestrator.resume_queue, orchestrator.return_key, orchestrator.ring, orchestrator.row_limit,
-    orchestrator.set_defaults, orchestrator.set_home, orchestrator.set_queue_state, orchestrator.set_retention,
-    orchestrator.set_workplace, orchestrator.stop_worker, orchestrator.take_key, orchestrator.up_since,
-    orchestrator.warn_undeclared, orchestrator.worker_command
+    orchestrator.pause_queue, orchestrator.place_task, orchestrator.position_of, orchestrator.purge_attempts,
+    orchestrator.purge_audit, orchestrator.purge_dead_letters, orchestrator.purge_finished, orchestrator.purge_keys,
+    orchestrator.purge_statistics, orchestrator.purge_workers, orchestrator.queue_counts, orchestrator.queue_metrics,
+    orchestrator.quote_short, orchestrator.record_manual_delete, orchestrator.record_manual_update,
+    orchestrator.record_statistics, orchestrator.refuse_finished_update, orchestrator.refuse_new_id,
+    orchestrator.requeue, orchestrator.requeue_where, orchestrator.resume_after_restore, orchestrator.resume_queue,
+    orchestrator.return_key, orchestrator.ring, orchestrator.row_limit, orchestrator.set_defaults,
+    orchestrator.set_home, orchestrator.set_queue_state, orchestrator.set_retention, orchestrator.set_workplace,
+    orchestrator.stop_worker, orchestrator.take_key, orchestrator.up_since, orchestrator.warn_undeclared,
+    orchestrator.worker_command
     -- end
 ;
 

@@ -11,7 +11,6 @@ from sqlalchemy import (
     Boolean,
     CheckConstraint,
     Column,
-    Computed,
     Double,
     FetchedValue,
     Identity,
@@ -40,10 +39,6 @@ tasks_id_seq = Sequence("tasks_id_seq", metadata=metadata, data_type=BigInteger)
 term_seq = Sequence("term_seq", metadata=metadata, data_type=BigInteger)
 
 NAMED = "char_length({0}) BETWEEN 1 AND 200 AND {0} !~ '[[:cntrl:]]'"
-POSITION = (
-    "(date_part('epoch'::text, (run_at AT TIME ZONE 'UTC'::text)) * (1000000)::double precision)::bigint"
-    " + (aging_us * (100 - priority))"
-)
 
 
 def up_to(most: str, table: str, *columns: str) -> list[CheckConstraint]:
@@ -69,7 +64,7 @@ tasks = Table(
     metadata,
     # Unique, but only leaf by leaf: a key of the root would have to hold the partition key.
     Column("id", BigInteger, server_default=FetchedValue(), nullable=False),
-    Column("position", BigInteger, Computed(POSITION, persisted=True), nullable=False),
+    Column("position", BigInteger, server_default=FetchedValue(), nullable=False),
     Column("lease", BigInteger),
     Column("run_at", MOMENT, nullable=False),
     Column("created_at", MOMENT, server_default=CLOCK, nullable=False),
@@ -94,7 +89,6 @@ tasks = Table(
     Column("tenant", Text),
     *(Column(name, ARRAY(Text)) for name in ("limits", "requires")),
     *(Column(name, ARRAY(BigInteger)) for name in ("holds", "gates")),
-    *defaults("tasks"),
     postgresql_partition_by="LIST (status)",
 )
 

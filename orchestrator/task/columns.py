@@ -191,9 +191,9 @@ OPTIONS = (
 BY_NAME = {option.name: option for option in OPTIONS}
 
 KEPT = (
-    "id", "run_at", "created_at", "claimed_at", "deadline", "workflow_id", "parent_id", "aging_us", "timeout",
-    "worker_id", "priority", "attempt", "max_attempts", "queue", "type", "payload", "idempotency_key", "progress",
-    "tags", "metadata", "trace_context", "tenant", "limits", "requires", "gates",
+    "id", "position", "run_at", "created_at", "claimed_at", "deadline", "workflow_id", "parent_id", "aging_us",
+    "timeout", "worker_id", "priority", "attempt", "max_attempts", "queue", "type", "payload", "idempotency_key",
+    "progress", "tags", "metadata", "trace_context", "tenant", "limits", "requires", "gates",
 )  # fmt: skip
 """The columns that stay unchanged when a task ends, in any way. The statements add those that they change."""
 

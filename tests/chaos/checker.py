@@ -34,6 +34,7 @@ FLOORS: tuple[tuple[str, str, float], ...] = (
     ("I16", "manual steps", 0.01),
     ("I17", "permits taken", 0.5),
     ("I17", "permits folded", 0.1),
+    ("I18", "of tasks that were placed again", 0.1),
 )
 """The least number of items to check, per second of faults, and at least one; a run has fifty times as many."""
 LINES_MAX = 60

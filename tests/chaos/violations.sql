@@ -223,3 +223,7 @@ UPDATE lane_limits.limits SET running = running + 1 WHERE hold = 100;
 
 -- I17: a limit is exceeded
 INSERT INTO lane_limits.above (hold, leases) VALUES (100, 4);
+
+-- I18: a task was given another time, and kept its place
+ALTER TABLE orchestrator.tasks DISABLE TRIGGER tasks_place;
+UPDATE orchestrator.tasks_done SET run_at = run_at + interval '1 second' WHERE id = :note;

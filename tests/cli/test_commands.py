@@ -54,11 +54,11 @@ def test_migrate_makes_the_schema_in_an_empty_database(empty_database_url: str) 
     after = run("migrate", "--check", url=empty_database_url)
 
     assert [1, 1, 0, 0, 0] == [ran.returncode for ran in (before, still, done, again, after)]
-    assert "the database has no schema; this version brings 0001" in before.stdout
-    assert "had no schema and is at 0001 now" in done.stdout
-    assert "was at 0001 and is at 0001 now" in again.stdout
+    assert "the database has no schema; this version brings 0002" in before.stdout
+    assert "had no schema and is at 0002 now" in done.stdout
+    assert "was at 0002 and is at 0002 now" in again.stdout
     with psycopg.connect(empty_database_url) as connection:
-        assert "0001" == value(connection, "SELECT version_num FROM orchestrator.alembic_version")
+        assert "0002" == value(connection, "SELECT version_num FROM orchestrator.alembic_version")
 
 
 def test_migrate_with_an_application_declares_its_types(empty_database_url: str) -> None:
@@ -101,7 +101,7 @@ def test_a_downgrade_asks_first(database_url: str, connection: psycopg.Connectio
 def test_a_downgrade_and_upgrade_without_a_question(database_url: str) -> None:
     """--yes is for scripts."""
     down = run("migrate", "--to", "base", "--yes", url=database_url)
-    up = run("migrate", "--to", "0001", url=database_url)
+    up = run("migrate", "--to", "0002", url=database_url)
 
     assert (0, 0) == (down.returncode, up.returncode), down.stderr + up.stderr
     assert 0 == run("migrate", "--check", url=database_url).returncode
@@ -112,7 +112,7 @@ def test_an_unknown_revision_is_a_sentence(database_url: str) -> None:
     done = run("migrate", "--to", "0815", url=database_url)
 
     assert 1 == done.returncode
-    assert "error: there is no revision '0815'; this version brings '0001' as the newest\n" == done.stderr
+    assert "error: there is no revision '0815'; this version brings '0002' as the newest\n" == done.stderr
 
 
 def test_the_flag_beats_the_application_and_the_environment(

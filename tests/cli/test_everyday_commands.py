@@ -243,6 +243,6 @@ def test_versions_are_shown_with_and_without_a_database(database_url: str, empty
         run("version", url=empty_database_url),
     )
 
-    assert f"orchestrator {__version__}, which brings schema 0001\n" == alone.out
-    assert "the database has schema 0001, on PostgreSQL " in there.out
+    assert f"orchestrator {__version__}, which brings schema 0002\n" == alone.out
+    assert "the database has schema 0002, on PostgreSQL " in there.out
     assert "the database has schema nothing yet" in empty.out

@@ -88,7 +88,7 @@ def test_the_schema_is_too_old(database_url: str, connection: psycopg.Connection
 
     assert (1, True) == (
         code,
-        "is at revision 0000; this version needs 0001. Run `orchestrator migrate`" in output,
+        "is at revision 0000; this version needs 0002. Run `orchestrator migrate`" in output,
     )
 
 

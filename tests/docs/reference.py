@@ -52,6 +52,7 @@ INNER = (
     "explain_scheduled",
     "fill_new_task", "guard_manual_update", "guard_queue", "guard_type", "format_interval", "insert_task", "is_alive",
     "kept_since",    "key_has_passed", "set_home", "name_fault", "set_workplace",
+    "place_task", "position_of",
     "purge_attempts", "purge_audit", "purge_dead_letters", "purge_finished", "purge_keys", "purge_statistics",
     "purge_workers", "record_manual_delete", "record_manual_update", "refuse_finished_update", "refuse_new_id",
     "return_key", "ring",

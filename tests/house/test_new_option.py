@@ -36,7 +36,10 @@ EDITS = {
     **NEEDS_IT,
     # The column for SQLAlchemy.
     "orchestrator/schema/tables.py": [
-        ('    *defaults("tasks"),\n', '    Column("colour", Text),\n    *defaults("tasks"),\n'),
+        (
+            '    postgresql_partition_by="LIST (status)",\n',
+            '    Column("colour", Text),\n    postgresql_partition_by="LIST (status)",\n',
+        ),
     ],
 }  # fmt: skip
 

@@ -35,4 +35,5 @@ STATED: Mapping[str, str] = {
     "I15": "truthful: tables, counts and metrics agree; each failure and each loss is on record once",
     "I16": "edges: a task begins as pending or scheduled, and each step is one that its maker may take",
     "I17": "followed: each end of a lease gives back what it held, once; no limit loses a permit",
+    "I18": "in order: the place of a task follows from its time, its priority and its queue's aging",
 }

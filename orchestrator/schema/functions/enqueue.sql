@@ -73,7 +73,7 @@ BEGIN
             -- generated: defaulted columns
             priority, max_attempts, timeout,
             -- end
-            run_at, aging_us, idempotency_key
+            run_at, aging_us, position, idempotency_key
         )
         SELECT
             new_id, t.name, enqueue.payload, q.name,
@@ -85,6 +85,13 @@ BEGIN
             -- end
             due,
             (date_part('epoch', q.aging) * 1000000)::bigint,
+            orchestrator.position_of(
+                due,
+                (date_part('epoch', q.aging) * 1000000)::bigint,
+                -- generated: priority of enqueue
+                coalesce(enqueue.priority, t.priority, q.priority, 50)
+                -- end
+            ),
             enqueue.key
         FROM orchestrator.types AS t
         JOIN orchestrator.queues AS q ON q.name = coalesce(enqueue.queue, t.queue)

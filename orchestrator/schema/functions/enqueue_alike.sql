@@ -93,7 +93,7 @@ BEGIN
         SELECT nextval('orchestrator.tasks_id_seq') FROM generate_series(1, jsonb_array_length(enqueue_alike.payloads))
     );
     INSERT INTO orchestrator.tasks_live (
-        id, type, payload, queue, status, run_at, aging_us,
+        id, type, payload, queue, status, run_at, aging_us, position,
         -- generated: simple options
         priority, max_attempts, timeout, tags, metadata, trace_context
         -- end
@@ -101,7 +101,7 @@ BEGIN
     SELECT
         p.id, task.type, p.value, task.queue,
         CASE WHEN task.due > orchestrator.clock() THEN 'scheduled' ELSE 'pending' END,
-        task.due, task.aging_us,
+        task.due, task.aging_us, orchestrator.position_of(task.due, task.aging_us, task.priority),
         -- generated: simple options of task
         task.priority, task.max_attempts, task.timeout, task.tags, task.metadata, task.trace_context
         -- end

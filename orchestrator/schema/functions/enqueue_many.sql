@@ -126,7 +126,7 @@ BEGIN
     END IF;
     WITH born AS (
         INSERT INTO orchestrator.tasks_live (
-            id, type, payload, queue, status, run_at, aging_us, idempotency_key,
+            id, type, payload, queue, status, run_at, aging_us, position, idempotency_key,
             -- generated: fast columns
             priority, max_attempts, timeout, tags, metadata, trace_context
             -- end
@@ -145,6 +145,16 @@ BEGIN
                 orchestrator.clock()
             ),
             (date_part('epoch', coalesce(q.aging, interval '1000 years')) * 1000000)::bigint,
+            orchestrator.position_of(
+                coalesce(
+                    (v.value ->> 'run_at')::timestamptz, orchestrator.clock() + (v.value ->> 'delay')::interval,
+                    orchestrator.clock()
+                ),
+                (date_part('epoch', coalesce(q.aging, interval '1000 years')) * 1000000)::bigint,
+                -- generated: priority read of v.value
+                coalesce((v.value ->> 'priority')::integer, t.priority, q.priority, 50)
+                -- end
+            ),
             v.value ->> 'key',
             -- generated: members written of v.value
             coalesce((v.value ->> 'priority')::integer, t.priority, q.priority, 50),

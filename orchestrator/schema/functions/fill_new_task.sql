@@ -1,4 +1,4 @@
--- Row trigger: complete and check a new task. A new task has no aging_us, which no producer may write. Columns that the
+-- Row trigger: complete and check a new task. A new task has no position, which no producer may write. Columns that the
 -- INSERT leaves out come from the type, then the queue, then the built-in default. SECURITY DEFINER, because a
 -- producer may not read these two tables, nor write keys.
 -- One query finds the defaults, whether a sleeping worker could run the task, and whether all is usual. Only if it is
@@ -55,11 +55,17 @@ BEGIN
         -- not among them.
         IF FOUND THEN
             NEW.queue := into_queue;
+            NEW.position := orchestrator.position_of(NEW.run_at, NEW.aging_us, NEW.priority);
             IF awaited THEN
                 PERFORM orchestrator.ring(ARRAY[NEW.queue], NEW.run_at);
             END IF;
             RETURN NEW;
         END IF;
+    END IF;
+    -- A row that is complete but for its position: of a worker of release 0.1, or of a dump of its data.
+    IF NEW.aging_us IS NOT NULL THEN
+        NEW.position := orchestrator.position_of(NEW.run_at, NEW.aging_us, NEW.priority);
+        RETURN NEW;
     END IF;
     -- An id ahead of the sequence would make a later, correct INSERT fail. The id of a finished task would make the end
     -- of this one fail, because one leaf cannot hold both.
@@ -177,6 +183,7 @@ BEGIN
     END IF;
     -- end
 
+    NEW.position := orchestrator.position_of(NEW.run_at, NEW.aging_us, NEW.priority);
     NEW.status := CASE WHEN NEW.run_at > orchestrator.clock() THEN 'scheduled' ELSE 'pending' END;
     -- enqueue and enqueue_each have taken the key already; a bare INSERT takes it here.
     IF NEW.idempotency_key IS NOT NULL

@@ -99,6 +99,8 @@ BEGIN
     NEW.claimed_at := NULL;
     NEW.started_at := NULL;
     NEW.finished_at := NULL;
+    -- run_at may be changed above, in a statement that does not name it: tasks_place does not fire then.
+    NEW.position := orchestrator.position_of(NEW.run_at, NEW.aging_us, NEW.priority);
     RETURN NEW;
 END
 $$;

@@ -3,5 +3,5 @@
 CREATE OR REPLACE TRIGGER tasks_fill
 BEFORE INSERT ON orchestrator.tasks
 FOR EACH ROW
-WHEN (NEW.aging_us IS NULL)
+WHEN (NEW.position IS NULL)
 EXECUTE FUNCTION orchestrator.fill_new_task();

@@ -9,6 +9,22 @@ MOVED = ("schema/test_transitions.py", "races/test_claiming.py")
 
 MUTANTS = (
     mutant(
+        "a-new-time-and-the-old-place",
+        "orchestrator/schema/triggers/tasks_place.sql",
+        "    OR OLD.run_at IS DISTINCT FROM NEW.run_at\n",
+        "",
+        why="A retried task keeps its place, and comes before those that have waited longer.",
+        suites=("schema/test_position.py",),
+    ),
+    mutant(
+        "requeued-at-the-old-place",
+        "orchestrator/schema/functions/guard_manual_update.sql",
+        "    NEW.position := orchestrator.position_of(NEW.run_at, NEW.aging_us, NEW.priority);\n",
+        "",
+        why="A task that is requeued comes before all others.",
+        suites=("schema/test_position.py",),
+    ),
+    mutant(
         "requeue-keeps-the-lease",
         GUARD,
         "    NEW.lease := NULL;\n    NEW.worker_id := NULL;",
