@@ -31,7 +31,7 @@ BEGIN
             END IF;
         END IF;
         EXECUTE format('GRANT USAGE ON SCHEMA orchestrator TO %I', role_name);
-        EXECUTE format('GRANT EXECUTE ON FUNCTION orchestrator.clock(), orchestrator.position_of(timestamptz, bigint, integer) TO %I', role_name);
+        EXECUTE format('GRANT EXECUTE ON FUNCTION orchestrator.clock() TO %I', role_name);
     END LOOP;
 
     SELECT string_agg(c.oid::regclass::text, ', ') INTO readable

@@ -71,8 +71,8 @@ PLANTED: dict[str, LiteralString] = {
     "I6 what was completed was executed": "DELETE FROM points.executions",
     "TX": "INSERT INTO points.ledger SELECT task_id, attempt, lease FROM points.ledger",
     "I7": "INSERT INTO orchestrator.tasks_live (id, type, queue, status, lease, worker_id, claimed_at, run_at,"
-    " priority, aging_us, attempt, max_attempts, losses, timeout)"
-    " SELECT id, type, queue, 'claimed', 7, gen_random_uuid(), now(), run_at, priority, aging_us, attempt,"
+    " priority, aging_us, position, attempt, max_attempts, losses, timeout)"
+    " SELECT id, type, queue, 'claimed', 7, gen_random_uuid(), now(), run_at, priority, aging_us, position, attempt,"
     " max_attempts, losses, timeout FROM orchestrator.tasks_done",
 }
 

@@ -632,9 +632,10 @@ $$;
 -- Row trigger on a manual UPDATE (one that leaves the lease alone): refuse a change that makes no sense, and
 -- complete one that does, so that `SET status = 'pending'` is a whole requeue. The trigger's WHEN leaves out
 -- the workers' writes: they name tasks_live and set or clear the lease.
+-- SECURITY DEFINER, because only our own functions may call position_of.
 CREATE OR REPLACE FUNCTION orchestrator.guard_manual_update()
 RETURNS trigger
-LANGUAGE plpgsql
+LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, orchestrator, pg_temp
 AS $$
 DECLARE
@@ -738,9 +739,10 @@ $$;
 
 -- functions/place_task.sql
 -- Row trigger: keep the position right when something changes that it is made of, and the number of attempts sensible.
+-- SECURITY DEFINER, because only our own functions may call position_of.
 CREATE OR REPLACE FUNCTION orchestrator.place_task()
 RETURNS trigger
-LANGUAGE plpgsql
+LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, orchestrator, pg_temp
 AS $$
 BEGIN

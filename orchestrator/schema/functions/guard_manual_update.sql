@@ -1,9 +1,10 @@
 -- Row trigger on a manual UPDATE (one that leaves the lease alone): refuse a change that makes no sense, and
 -- complete one that does, so that `SET status = 'pending'` is a whole requeue. The trigger's WHEN leaves out
 -- the workers' writes: they name tasks_live and set or clear the lease.
+-- SECURITY DEFINER, because only our own functions may call position_of.
 CREATE OR REPLACE FUNCTION orchestrator.guard_manual_update()
 RETURNS trigger
-LANGUAGE plpgsql
+LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, orchestrator, pg_temp
 AS $$
 DECLARE

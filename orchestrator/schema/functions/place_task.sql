@@ -1,7 +1,8 @@
 -- Row trigger: keep the position right when something changes that it is made of, and the number of attempts sensible.
+-- SECURITY DEFINER, because only our own functions may call position_of.
 CREATE OR REPLACE FUNCTION orchestrator.place_task()
 RETURNS trigger
-LANGUAGE plpgsql
+LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, orchestrator, pg_temp
 AS $$
 BEGIN
