@@ -19,6 +19,7 @@ from orchestrator.postgres import connect, statement, transient_errors
 from orchestrator.postgres.reconnect import LOOK_SECONDS, NotNow, Reconnect
 
 SETTINGS = statement.load(__file__, "session.sql")
+GENERIC_PLANS = statement.load(__file__, "generic_plans.sql")
 REPLAN = statement.load(__file__, "replan.sql")
 
 # Longer than any statement of ours takes.
@@ -144,6 +145,7 @@ class Session:
                 begun_at = time.monotonic()
                 settle(connection, await (await connection.execute(SETTINGS)).fetchone())
                 self.round_trip_seconds = time.monotonic() - begun_at
+                await connection.execute(GENERIC_PLANS)
             except BaseException:
                 await connection.close()
                 raise

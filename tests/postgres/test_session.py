@@ -74,3 +74,29 @@ def test_locks_of_a_frozen_worker_are_released_before_it_counts_as_dead(database
 
     limit = Config(database_url=database_url).dead_after_seconds * 1000 / 3
     assert 0 < asyncio.run(main()) <= limit
+
+
+def test_a_statement_for_one_task_is_not_planned_each_time(database_url: str) -> None:
+    """With one id, PostgreSQL would take its own plan for it for the cheaper one, each time."""
+
+    async def work(connection: Connection) -> tuple[int, int]:
+        for _ in range(20):
+            await connection.execute(
+                "SELECT t.id FROM orchestrator.tasks_live AS t JOIN unnest(%s::bigint[]) AS g (id) ON g.id = t.id",
+                [[1]],
+                prepare=True,
+            )
+        cursor = await connection.execute(
+            "SELECT custom_plans, generic_plans FROM pg_prepared_statements WHERE strpos(statement, 'unnest') > 0"
+        )
+        (row,) = await cursor.fetchall()
+        return int(row[0]), int(row[1])
+
+    async def main() -> tuple[int, int]:
+        session = Session(connect.conninfo(database_url), purpose="test")
+        try:
+            return await session.run(work, give_up_on=lambda _error: True)
+        finally:
+            await session.close()
+
+    assert (0, 20) == asyncio.run(main())
