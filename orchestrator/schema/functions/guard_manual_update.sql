@@ -1,6 +1,8 @@
--- Row trigger on a manual UPDATE (one that leaves the lease alone): refuse a change that makes no sense, and
--- complete one that does, so that `SET status = 'pending'` is a whole requeue. The trigger's WHEN leaves out
--- the workers' writes: they name tasks_live and set or clear the lease.
+-- Row trigger on an UPDATE that leaves the lease alone, as manual ones do: refuse a change that makes no sense, and
+-- complete one that does, so that `SET status = 'pending'` is a whole requeue.
+-- Three of a worker's writes leave the lease alone, too. The start of an attempt sets started_at, which an operator may
+-- not set. The sweep changes only the status, and only of due tasks. An unblocked task keeps its place in the order,
+-- because it has waited; an operator's statement that unblocks a task does the same.
 -- SECURITY DEFINER, because only our own functions may call position_of.
 CREATE OR REPLACE FUNCTION orchestrator.guard_manual_update()
 RETURNS trigger
@@ -12,6 +14,15 @@ DECLARE
     now CONSTANT timestamptz := orchestrator.clock();
     advice text;
 BEGIN
+    IF NEW.priority IS NOT DISTINCT FROM OLD.priority AND NEW.run_at IS NOT DISTINCT FROM OLD.run_at THEN
+        IF NEW.status IS NOT DISTINCT FROM OLD.status
+            OR OLD.status = 'claimed' AND NEW.status = 'running' AND OLD.started_at IS DISTINCT FROM NEW.started_at
+            OR OLD.status = 'scheduled' AND NEW.status = 'pending' AND OLD.run_at <= now
+            OR OLD.status = 'blocked' AND NEW.status IN ('pending', 'scheduled')
+        THEN
+            RETURN NEW;
+        END IF;
+    END IF;
     IF NEW.priority IS NULL OR NEW.priority NOT BETWEEN 0 AND 100 THEN
         RAISE EXCEPTION USING
             ERRCODE = 'OR006',
