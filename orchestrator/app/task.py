@@ -67,7 +67,7 @@ class Sender:
         return Handle.of(await self.producer.asend(self._request(args, arguments), self.held), self.producer)
 
     def enqueue_many(self, items: Iterable[Mapping[str, Any] | Call]) -> Handles:
-        """Enqueue a set, all or nothing. Items are mappings of arguments, or calls. It reads at most a thousand items
+        """Enqueue a set, all or nothing. Items are mappings of arguments, or calls. It reads at most two thousand items
         ahead."""
         return Handles(self.producer.send_many(self._requests(items), self.held), self.producer)
 

@@ -7,8 +7,8 @@ shared options for every item, and to answer whether each was created, would cos
 import sys
 from array import array
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager, nullcontext
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, NamedTuple, NoReturn, overload
@@ -102,14 +102,23 @@ async def asend(target: AsyncTarget, request: Request) -> Enqueued:
 
 
 def send_many(target: Target, requests: Iterable[Request]) -> Many:
-    """Enqueue a set, all or nothing, reading no further ahead than one chunk."""
+    """Enqueue a set, all or nothing, reading no further ahead than two chunks: one is written here while the one before
+    is on its way."""
     many, way = Many(), way_of(requests, alone=target.commits_at_once())
-    unit = nullcontext() if way.in_one else target.together(*NOTHING)
-    with edges(unit, alone=way.alone):
+    if way.in_one:
         for chunk in way.chunks:
+            with translated(way.lost, alone=way.alone, first=0):
+                take(many, chunk, target.rows(*together(chunk)))
+        return many
+    with edges(target.together(*NOTHING), alone=way.alone), target.ahead() as start:
+        sent: list[tuple[list[Request], Callable[[], Rows]]] = []
+        for chunk in chain(way.chunks, [[]]):
+            statement = together(chunk) if chunk else None
+            for before, answer in sent:
+                with translated(way.lost, alone=way.alone, first=len(many)):
+                    take(many, before, answer())
             with translated(way.lost, alone=way.alone, first=len(many)):
-                many.extend(target.rows(*together(chunk)))
-                emit_enqueued(chunk, many)
+                sent = [(chunk, start(*statement))] if statement else []
     return many
 
 
@@ -118,12 +127,20 @@ async def asend_many(target: AsyncTarget, requests: Iterable[Request]) -> Many:
     if not isinstance(target, AsyncPsycopg):
         return await target.run(send_many, requests)
     many, way = Many(), way_of(requests, alone=target.commits_at_once())
-    unit = nullcontext() if way.in_one else target.together(*NOTHING)
-    async with aedges(unit, alone=way.alone):
+    if way.in_one:
         for chunk in way.chunks:
+            with translated(way.lost, alone=way.alone, first=0):
+                take(many, chunk, await target.rows(*together(chunk)))
+        return many
+    async with aedges(target.together(*NOTHING), alone=way.alone), target.ahead() as start:
+        sent: list[tuple[list[Request], Awaitable[Rows]]] = []
+        for chunk in chain(way.chunks, [[]]):
+            statement = together(chunk) if chunk else None
+            for before, answer in sent:
+                with translated(way.lost, alone=way.alone, first=len(many)):
+                    take(many, before, await answer)
             with translated(way.lost, alone=way.alone, first=len(many)):
-                many.extend(await target.rows(*together(chunk)))
-                emit_enqueued(chunk, many)
+                sent = [(chunk, await start(*statement))] if statement else []
     return many
 
 
@@ -133,6 +150,12 @@ def enqueued(request: Request, row: Sequence[Any]) -> Enqueued:
     if made.created and events.wanted(events.TasksEnqueued):
         events.emit(events.TasksEnqueued(request[0].type, 1))
     return made
+
+
+def take(many: Many, chunk: Sequence[Request], rows: Rows) -> None:
+    """Take the answer for a chunk."""
+    many.extend(rows)
+    emit_enqueued(chunk, many)
 
 
 def emit_enqueued(chunk: Sequence[Request], many: Many) -> None:

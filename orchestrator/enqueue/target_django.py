@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, TypeVar
 
-from orchestrator.enqueue.target_psycopg import Rows
+from orchestrator.enqueue.target_psycopg import Rows, Start, at_once
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -33,6 +33,11 @@ class Django:
         """Make the statements in this block one unit: all of them or none."""
         with self.db.transaction.atomic(using=self.alias):
             yield
+
+    @contextmanager
+    def ahead(self) -> Iterator[Start]:
+        """Its connection belongs to this thread, so each statement waits for its answer."""
+        yield lambda query, parameters: at_once(self.rows(query, parameters))
 
 
 @dataclass(frozen=True, slots=True)

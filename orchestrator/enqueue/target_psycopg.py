@@ -4,7 +4,10 @@ The connection prepares our statement by its own prepare_threshold, as any other
 to None. Without preparing, an enqueue would take 210 µs instead of 160.
 """
 
-from collections.abc import AsyncIterator, Iterator
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +17,9 @@ from psycopg.pq import TransactionStatus
 from psycopg.rows import tuple_row
 
 Rows = list[tuple[Any, ...]]
+# Sends a statement, and returns the way to wait for its answer.
+Start = Callable[[bytes, dict[str, Any]], Callable[[], Rows]]
+AsyncStart = Callable[[bytes, dict[str, Any]], Awaitable[Awaitable[Rows]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +45,28 @@ class Psycopg:
         with self.connection.transaction():
             yield
 
+    @contextmanager
+    def ahead(self) -> Iterator[Start]:
+        """Send statements without waiting for their answers, one at a time. Leaves none on its way."""
+        with ThreadPoolExecutor(1, "orchestrator enqueue") as sender:
+
+            def start(query: bytes, parameters: dict[str, Any]) -> Callable[[], Rows]:
+                begun = threading.Event()
+
+                def send() -> Rows:
+                    begun.set()
+                    return self.rows(query, parameters)
+
+                try:
+                    sent = sender.submit(send)
+                except RuntimeError:  # no thread can be started any more
+                    return at_once(self.rows(query, parameters))
+                # Without this wait the thread would get its turn only when this one has written the next chunk.
+                begun.wait()
+                return sent.result
+
+            yield start
+
 
 @dataclass(frozen=True, slots=True)
 class AsyncPsycopg:
@@ -61,6 +89,29 @@ class AsyncPsycopg:
             await self.rows(opener, parameters)
         async with self.connection.transaction():
             yield
+
+    @asynccontextmanager
+    async def ahead(self) -> AsyncIterator[AsyncStart]:
+        """The same on the event loop."""
+        sending: set[asyncio.Task[Rows]] = set()
+
+        async def start(query: bytes, parameters: dict[str, Any]) -> Awaitable[Rows]:
+            sent = asyncio.ensure_future(self.rows(query, parameters))
+            sending.add(sent)
+            await asyncio.sleep(0)  # let it be sent
+            return sent
+
+        try:
+            yield start
+        finally:
+            for sent in sending:
+                sent.cancel()
+            await asyncio.gather(*sending, return_exceptions=True)
+
+
+def at_once(rows: Rows) -> Callable[[], Rows]:
+    """Return an answer that is there already."""
+    return lambda: rows
 
 
 def stands_alone(connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> bool:

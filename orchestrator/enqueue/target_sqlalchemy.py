@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, TypeVar
 
-from orchestrator.enqueue.target_psycopg import Rows
+from orchestrator.enqueue.target_psycopg import Rows, Start, at_once
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -57,6 +57,11 @@ class Sqlalchemy:
                     say(connection, command)
             raise
         say(connection, end)
+
+    @contextmanager
+    def ahead(self) -> Iterator[Start]:
+        """Its connection belongs to this thread, so each statement waits for its answer."""
+        yield lambda query, parameters: at_once(self.rows(query, parameters))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,6 @@
 """Sets: their contents, streaming, all or nothing, order, and the name of the bad item."""
 
+import asyncio
 import itertools
 import tracemalloc
 from collections.abc import Iterator, Mapping
@@ -12,6 +13,7 @@ import pytest
 
 from orchestrator import Orchestrator
 from orchestrator.errors import EnqueueRefused, PayloadRefused
+from tests.patience import eventually
 from tests.producers.every_holder import COLOURS, asked, numbers, sending
 from tests.worker.running import run_until_empty, task, value
 
@@ -19,6 +21,10 @@ TASKS = "SELECT count(*) FROM orchestrator.tasks"
 WHAT_IT_BECAME = """
     SELECT type, queue, priority, max_attempts, timeout, payload, tags, metadata, status, run_at > created_at
     FROM orchestrator.tasks WHERE id = %s
+"""
+WAIT_FOR_A_LOCK = """
+    SELECT count(*) FROM pg_stat_activity
+    WHERE datname = current_database() AND wait_event_type = 'Lock' AND strpos(query, 'enqueue_alike') > 0
 """
 KEY_OF_TOO_MANY_CHARACTERS = "k" * 501
 
@@ -122,10 +128,10 @@ class Watched:
 
 
 @COLOURS
-def test_a_generator_is_read_one_chunk_ahead_at_most(
+def test_a_generator_is_read_two_chunks_ahead_at_most(
     colour: str, note: Any, connection: psycopg.Connection
 ) -> None:
-    """So it may read from a cursor."""
+    """So it may read from a cursor. One chunk is on its way while the next one is read."""
     ahead: list[int] = []
     watched = Watched(3_500, connection)
 
@@ -138,7 +144,7 @@ def test_a_generator_is_read_one_chunk_ahead_at_most(
     asked(colour, note.using(), looked_at())
 
     assert 14 == len(ahead)
-    assert max(ahead) <= sending.CHUNK_ITEMS
+    assert max(ahead) <= 2 * sending.CHUNK_ITEMS
 
 
 def test_large_items_make_smaller_chunks(note: Any, connection: psycopg.Connection) -> None:
@@ -152,7 +158,7 @@ def test_large_items_make_smaller_chunks(note: Any, connection: psycopg.Connecti
 
     note.enqueue_many(large())
 
-    assert max(ahead) <= 1 + sending.CHUNK_BYTES // 200_000
+    assert max(ahead) <= 2 * (1 + sending.CHUNK_BYTES // 200_000)
     assert 60 == value(connection, TASKS)
 
 
@@ -246,6 +252,42 @@ def test_a_generator_that_raises_rolls_the_whole_set_back(
 
     assert 0 == value(connection, TASKS)
     assert 1 == len(asked(colour, note.using(), numbers(1)))
+
+
+@COLOURS
+def test_a_chunk_is_written_while_the_one_before_is_on_its_way(
+    colour: str, note: Any, connection: psycopg.Connection, database_url: str
+) -> None:
+    """The first chunk waits for a lock, and the items of the second are read meanwhile."""
+    with psycopg.connect(database_url) as holder:
+        holder.execute("LOCK TABLE orchestrator.tasks_live IN ACCESS EXCLUSIVE MODE")
+
+        def items() -> Iterator[Mapping[str, int]]:
+            yield from numbers(sending.CHUNK_ITEMS + 10)
+            eventually(lambda: 1 == value(connection, WAIT_FOR_A_LOCK), "the first chunk waits for the lock")
+            holder.rollback()
+
+        assert sending.CHUNK_ITEMS + 10 == len(asked(colour, note.using(), items()))
+
+    assert sending.CHUNK_ITEMS + 10 == value(connection, TASKS)
+
+
+async def test_a_set_that_is_cancelled_on_its_way_is_not_there(
+    app: Orchestrator, note: Any, connection: psycopg.Connection, database_url: str
+) -> None:
+    """No statement of it is left on the connection, which serves the next caller."""
+    with psycopg.connect(database_url) as holder:
+        holder.execute("LOCK TABLE orchestrator.tasks_live IN ACCESS EXCLUSIVE MODE")
+        sent = asyncio.create_task(note.aenqueue_many(numbers(3 * sending.CHUNK_ITEMS)))
+        while value(connection, WAIT_FOR_A_LOCK) == 0:
+            await asyncio.sleep(0.005)
+        sent.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await sent
+
+    assert 0 == value(connection, TASKS)
+    assert 3 == len(await note.aenqueue_many(numbers(3)))
+    await app.aclose()
 
 
 async def test_a_task_may_enqueue_a_set_of_tasks(
