@@ -40,34 +40,47 @@ class Duty:
     worth: Callable[[psycopg.Connection[Any]], bool] = always
     share: float = 1.0
     soon: Callable[[], float] = never  # in how many seconds to look again, before the next turn
+    rest_seconds: float = 0.0  # how much later the next turn may come while the leader is at rest
     delay_seconds: float = 0.0  # from the beginning of a term
 
 
 class DutyGroup:
     """The duties of a group take turns: a duty that always has more to do does not keep the others waiting."""
 
-    def __init__(self, line: ThreadConnection, duties: Sequence[Duty], *, limit_seconds: float) -> None:
+    def __init__(
+        self,
+        line: ThreadConnection,
+        duties: Sequence[Duty],
+        *,
+        limit_seconds: float,
+        rests: Callable[[], bool] = lambda: False,
+    ) -> None:
         self._line = line
         self._limit_seconds = limit_seconds
-        self._due = [(0.0, duty) for duty in duties]
+        self._rests = rests
+        # When each is due, and how much later if the leader still rests then.
+        self._due = [(0.0, 0.0, duty) for duty in duties]
 
     def begin(self) -> None:
         """Begin a term: each duty is due."""
         now = time.monotonic()
-        self._due = [(now + duty.delay_seconds, duty) for _, duty in self._due]
+        self._due = [(now + duty.delay_seconds, 0.0, duty) for _, _, duty in self._due]
 
     def step(self, leadership: Leadership) -> float:
         """Do the duty that has been due for longest, if one is due; return in how many seconds to call again.
 
         Raises TermOver when the term is over. Any other error of a duty becomes an event, and ends its turn.
         """
-        at, duty = min(self._due, key=due_at)
+        rests = self._rests()
+        at, duty = min(((at + rest if rests else at, duty) for at, rest, duty in self._due), key=due_at)
         now = time.monotonic()
         if at > now:
             return at - now
         wait_seconds = self._perform(duty, leadership)
-        # It goes behind the others that are due, even if it has more to do at once.
-        self._due = [(time.monotonic() + wait_seconds if d is duty else t, d) for t, d in self._due]
+        # It goes behind the others that are due, even if it has more to do at once. It rests only after a turn at rest,
+        # which sees what happened just before.
+        after = (time.monotonic() + wait_seconds, duty.rest_seconds if rests and wait_seconds else 0.0, duty)
+        self._due = [after if entry[2] is duty else entry for entry in self._due]
         return 0.0
 
     def look(self) -> None:
@@ -75,7 +88,7 @@ class DutyGroup:
         try:
             connection = self._line.open()
             with self._line.within(ANSWER_SECONDS):
-                for _, duty in self._due:
+                for _, _, duty in self._due:
                     duty.worth(connection)
         except Exception as error:
             # Without this look the leader only takes longer to see these things.

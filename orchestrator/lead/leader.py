@@ -46,6 +46,7 @@ class View:
     beacon_lost: bool  # whether the leader's beacon is gone
     deputy: bool = False  # whether this worker is a deputy
     has_beacon: bool = True  # whether this worker holds a beacon
+    alone: bool = False  # whether no other worker lives
 
 
 class Leader:
@@ -59,13 +60,18 @@ class Leader:
         urgent: Sequence[Duty],
         housekeeping: Sequence[Duty],
         term_seconds: float,
+        is_idle: Callable[[], bool] = lambda: False,
     ) -> None:
         self._worker_id = worker_id
+        self._is_idle = is_idle
+        self._alone = False
         self._term_seconds = term_seconds
         self._line = line("lead")
         limit = term_seconds / 2
-        self._urgent = DutyGroup(self._line, urgent, limit_seconds=limit)
-        self._housekeeping = DutyGroup(line("housekeeping"), housekeeping, limit_seconds=limit)
+        self._urgent = DutyGroup(self._line, urgent, limit_seconds=limit, rests=self._rests)
+        self._housekeeping = DutyGroup(
+            line("housekeeping"), housekeeping, limit_seconds=limit, rests=self._rests
+        )
         self._threads = [
             threading.Thread(target=self._lead, name="orchestrator lead", daemon=True),
             threading.Thread(target=self._keep_house, name="orchestrator housekeeping", daemon=True),
@@ -134,7 +140,8 @@ class Leader:
                 )
             self._vacant = self._may_stand(view)
             self._look_seconds = self._next_look(view)
-            if self._vacant or self._beacon_lost is not None:
+            was_alone, self._alone = self._alone, view.alone
+            if self._vacant or self._beacon_lost is not None or was_alone != self._alone:
                 self._changed.notify_all()
 
     def _may_stand(self, view: View) -> bool:
@@ -168,7 +175,9 @@ class Leader:
         while not self._stopping:
             leadership = self._believed()
             if leadership is not None:
-                self._wait(self._step(self._urgent, leadership))
+                before = self._alone
+                seconds = self._step(self._urgent, leadership)
+                self._wait(seconds, until=lambda before=before: self._alone != before)
             elif self._vacant:
                 self._stand()
             elif self._beacon_lost is not None:
@@ -204,6 +213,10 @@ class Leader:
             else:
                 self._housekeeping.close()
                 self._wait(FOREVER_SECONDS, until=lambda: self._leadership is not None)
+
+    def _rests(self) -> bool:
+        """Tell whether duties may rest: no other worker lives, and this one holds no task."""
+        return self._alone and self._is_idle()
 
     def _step(self, group: DutyGroup, leadership: Leadership) -> float:
         try:

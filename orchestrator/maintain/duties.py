@@ -20,6 +20,9 @@ TIMEOUTS_DELAY_SECONDS = 10.0
 HOUSE_EVERY_SECONDS = 60.0
 RETENTION_EVERY_SECONDS = 300.0
 SAMPLE_EVERY_SECONDS = 15.0
+# While no other worker lives and the leader holds no task, nobody can be lost, and no task can be late.
+REST_SECONDS = 15.0
+HOUSE_REST_SECONDS = 60.0
 # A sample reads every live task: with millions of them it is taken less often.
 SAMPLE_SHARE = 0.05
 
@@ -35,6 +38,7 @@ def urgent() -> list[Duty]:
             worth=recovery.is_worth,
             soon=recovery.soon,
             share=RECOVER_SHARE,
+            rest_seconds=REST_SECONDS,
         ),
         Duty(
             "timeouts",
@@ -42,6 +46,7 @@ def urgent() -> list[Duty]:
             timeouts,
             worth=any_overdue,
             delay_seconds=TIMEOUTS_DELAY_SECONDS,
+            rest_seconds=REST_SECONDS,
         ),
     ]
 
@@ -49,9 +54,14 @@ def urgent() -> list[Duty]:
 def housekeeping() -> list[Duty]:
     """Return the duties that can wait."""
     return [
-        Duty("sample", SAMPLE_EVERY_SECONDS, sample, share=SAMPLE_SHARE),
-        Duty("partitions", HOUSE_EVERY_SECONDS, partitions),
-        Duty("finished", HOUSE_EVERY_SECONDS, partial(finished, walk=Walk())),
+        Duty("sample", SAMPLE_EVERY_SECONDS, sample, share=SAMPLE_SHARE, rest_seconds=HOUSE_REST_SECONDS),
+        Duty("partitions", HOUSE_EVERY_SECONDS, partitions, rest_seconds=RETENTION_EVERY_SECONDS),
+        Duty(
+            "finished",
+            HOUSE_EVERY_SECONDS,
+            partial(finished, walk=Walk()),
+            rest_seconds=RETENTION_EVERY_SECONDS,
+        ),
         *(
             Duty(kind.replace("_", " "), RETENTION_EVERY_SECONDS, partial(retention, kind=kind))
             for kind in KINDS

@@ -87,6 +87,7 @@ def ask(
             beacon_lost=row.leader_beacon_lost,
             deputy=row.deputy,
             has_beacon=beacon is not None and not row.beacon_lost,
+            alone=row.peers <= 1,
         ),
     )
 

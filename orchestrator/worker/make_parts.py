@@ -8,6 +8,7 @@ from orchestrator.maintain import duties
 from orchestrator.notify.idle_wait import IdleWait
 from orchestrator.postgres.connections import Connections
 from orchestrator.worker.heartbeat import Heartbeat
+from orchestrator.worker.ledger import Ledger
 
 
 def listener(
@@ -26,7 +27,9 @@ def listener(
     return notify.Listener(session, worker_id=heartbeat.worker_id, queues=config.queues, calls=calls)
 
 
-def leader(config: Config, connections: Connections, heartbeat: Heartbeat, features: Joined) -> Leader:
+def leader(
+    config: Config, connections: Connections, heartbeat: Heartbeat, features: Joined, ledger: Ledger
+) -> Leader:
     """Return the part that stands for election, and does the duties as the leader."""
     return Leader(
         connections.line,
@@ -34,4 +37,5 @@ def leader(config: Config, connections: Connections, heartbeat: Heartbeat, featu
         urgent=[*duties.urgent(), *features.urgent],
         housekeeping=[*duties.housekeeping(), *features.housekeeping],
         term_seconds=config.term_seconds,
+        is_idle=lambda: ledger.is_empty,
     )

@@ -78,7 +78,7 @@ class Worker:
             declare_more=self._features.declare,
         )
         self.stall = self._heartbeat.stall
-        self._leader = make_parts.leader(config, connections, self._heartbeat, self._features)
+        self._leader = make_parts.leader(config, connections, self._heartbeat, self._features, self._ledger)
         self._intake = Intake(
             config,
             self._claims,

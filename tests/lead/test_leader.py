@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import psycopg
 import pytest
@@ -17,6 +17,7 @@ from orchestrator.lead import Duty, DutyGroup, Leader, TermOver, elect, resign
 from orchestrator.postgres.reconnect import Reconnect
 from orchestrator.postgres.thread_connection import ThreadConnection
 from orchestrator.worker.beat_report import ask
+from orchestrator.worker.register import register
 from tests.clock import Clock
 from tests.lead.conftest import TERM_SECONDS, Candidate
 from tests.patience import PATIENCE_SECONDS, eventually
@@ -38,7 +39,9 @@ class Wheel:
             urgent=urgent,
             housekeeping=housekeeping,
             term_seconds=TERM_SECONDS,
+            is_idle=lambda: self.is_idle,
         )
+        self.is_idle = True
         self.leader.start()
 
     def look(self, *, beats: bool = True, has_beacon: bool = True) -> None:
@@ -321,6 +324,48 @@ def test_a_group_does_nothing_in_another_term(
         group.close()
 
     assert 1 == len(rounds)
+
+
+def test_a_leader_that_is_alone_rests_until_another_worker_comes(
+    wheel: Callable[..., Wheel], candidate: Make
+) -> None:
+    """Nobody can be lost, and no task can be late. When another worker comes, the duty is due at once."""
+    done = threading.Semaphore(0)
+    made = wheel([Duty("d", 0.01, counting(done), rest_seconds=3600.0)])
+    made.look()
+    assert done.acquire(timeout=PATIENCE_SECONDS)
+    # What it did before it knew that it was alone does not let it rest.
+    while done.acquire(timeout=0.5):
+        made.look()
+
+    candidate()
+    made.look()
+
+    assert done.acquire(timeout=PATIENCE_SECONDS)
+    assert done.acquire(timeout=PATIENCE_SECONDS), "it goes on"
+
+
+def test_a_new_worker_calls_the_leader(
+    database_url: str, candidate: Make, connection: psycopg.Connection
+) -> None:
+    """Else it could be killed, and be missed only when the leader has rested."""
+    leader = candidate().leadership()
+    connection.execute("LISTEN orchestrator_workers")
+
+    register(connection, uuid4(), config=Config(database_url=database_url), types=[])
+
+    heard = [each.payload for each in connection.notifies(timeout=PATIENCE_SECONDS, stop_after=1)]
+    assert [str(leader.worker_id)] == heard
+
+
+def test_a_leader_that_holds_tasks_does_not_rest(wheel: Callable[..., Wheel]) -> None:
+    """They may be late."""
+    done = threading.Semaphore(0)
+    made = wheel([Duty("d", 0.01, counting(done), rest_seconds=3600.0)])
+    made.is_idle = False
+    made.look()
+
+    assert all(done.acquire(timeout=PATIENCE_SECONDS) for _ in range(20))
 
 
 def test_a_lock_in_the_way_puts_a_duty_off(

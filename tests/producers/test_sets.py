@@ -279,8 +279,9 @@ async def test_a_set_that_is_cancelled_on_its_way_is_not_there(
     with psycopg.connect(database_url) as holder:
         holder.execute("LOCK TABLE orchestrator.tasks_live IN ACCESS EXCLUSIVE MODE")
         sent = asyncio.create_task(note.aenqueue_many(numbers(3 * sending.CHUNK_ITEMS)))
-        while value(connection, WAIT_FOR_A_LOCK) == 0:
-            await asyncio.sleep(0.005)
+        await asyncio.to_thread(
+            eventually, lambda: value(connection, WAIT_FOR_A_LOCK) > 0, "it waits for the lock"
+        )
         sent.cancel()
         with pytest.raises(asyncio.CancelledError):
             await sent
