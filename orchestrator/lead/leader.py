@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from uuid import UUID
 
 from orchestrator import events
@@ -175,9 +176,10 @@ class Leader:
         while not self._stopping:
             leadership = self._believed()
             if leadership is not None:
-                before = self._alone
-                seconds = self._step(self._urgent, leadership)
-                self._wait(seconds, until=lambda before=before: self._alone != before)
+                alone = self._alone
+                self._wait(
+                    self._step(self._urgent, leadership), until=partial(self._changed_from, alone=alone)
+                )
             elif self._vacant:
                 self._stand()
             elif self._beacon_lost is not None:
@@ -213,6 +215,9 @@ class Leader:
             else:
                 self._housekeeping.close()
                 self._wait(FOREVER_SECONDS, until=lambda: self._leadership is not None)
+
+    def _changed_from(self, *, alone: bool) -> bool:
+        return self._alone != alone
 
     def _rests(self) -> bool:
         """Tell whether duties may rest: no other worker lives, and this one holds no task."""
