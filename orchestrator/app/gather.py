@@ -45,7 +45,7 @@ class Gathering:
         self._is_sending = True
         try:
             async with self._connection() as connection:
-                return await enqueue.asend(enqueue.asynchronous(connection), request)
+                return await enqueue.asend(enqueue.AsyncPsycopg(connection, is_ours=True), request)
         finally:
             self._send_next()
 
@@ -64,7 +64,7 @@ class Gathering:
         try:
             async with self._connection() as connection:
                 taken = self._take()
-                target = enqueue.asynchronous(connection)
+                target = enqueue.AsyncPsycopg(connection, is_ours=True)
                 many = await enqueue.asend_many(target, [request for request, _ in taken])
             for n, (_, answer) in enumerate(taken):
                 if not answer.done():
@@ -74,11 +74,11 @@ class Gathering:
                 give_up(taken, error)
             else:
                 await asyncio.gather(*(self._answer_alone(*each) for each in taken))
-        except BaseException as error:
+        except Exception as error:
             give_up(taken, error)
-            if not isinstance(error, Exception):
-                raise
         finally:
+            # Those that have no answer yet get none: the loop ends.
+            give_up(taken, asyncio.CancelledError())
             self._send_next()
 
     @asynccontextmanager
@@ -101,7 +101,7 @@ class Gathering:
 
     async def _send_alone(self, request: Request) -> Enqueued:
         async with self._pools.aconnection() as connection:
-            return await enqueue.asend(enqueue.asynchronous(connection), request)
+            return await enqueue.asend(enqueue.AsyncPsycopg(connection, is_ours=True), request)
 
     async def _answer_alone(self, request: Request, answer: asyncio.Future[Enqueued]) -> None:
         try:

@@ -142,7 +142,7 @@ class Producer:
         """Yield the caller's connection, or else a pooled one."""
         if held is None:
             with self.pools.connection() as connection:
-                yield enqueue.synchronous(connection)
+                yield enqueue.Psycopg(connection, is_ours=True)
         else:
             yield enqueue.synchronous(held)
 
@@ -151,6 +151,6 @@ class Producer:
         """The same on the event loop."""
         if held is None:
             async with self.pools.aconnection() as connection:
-                yield enqueue.asynchronous(connection)
+                yield enqueue.AsyncPsycopg(connection, is_ours=True)
         else:
             yield enqueue.asynchronous(held)

@@ -6,7 +6,8 @@ Exit codes of every command:
     1      the command failed, and the message says why: no database, no schema, no right, no such task or queue, a
            check that failed
     2      the command line was wrong, and nothing was tried
-    75     a worker has worn out (`worker.exit_codes`): it has stopped cleanly, and its supervisor should start another
+    75     a worker has worn out (`processes.exit_codes`): it has stopped cleanly, and its supervisor should start
+           another
     130    interrupted: Ctrl-C, also while it loads, or "no" to a question. A running worker ends with 0 instead
     141    the reader of the output has gone: `orchestrator … | head -1`
     128+n  a worker with --processes was killed by signal n, and was not replaced

@@ -13,15 +13,18 @@ there is no such doubt: what was not committed is not there.
 from orchestrator.enqueue.request import Envelope, Options, Request, envelope, request, stays, written
 from orchestrator.enqueue.send import Enqueued, Many, asend, asend_many, send, send_many
 from orchestrator.enqueue.target import AsyncTarget, Target, asynchronous, synchronous, target_of
+from orchestrator.enqueue.target_psycopg import AsyncPsycopg, Psycopg
 from orchestrator.enqueue.trace_context import Marker, Tracing, destination
 
 __all__ = [
+    "AsyncPsycopg",
     "AsyncTarget",
     "Enqueued",
     "Envelope",
     "Many",
     "Marker",
     "Options",
+    "Psycopg",
     "Request",
     "Target",
     "Tracing",

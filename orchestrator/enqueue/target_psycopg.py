@@ -7,8 +7,8 @@ to None. Without preparing, an enqueue would take 210 µs instead of 160.
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, contextmanager
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,6 +27,7 @@ class Psycopg:
     """A connection held by a thread."""
 
     connection: psycopg.Connection[Any]
+    is_ours: bool = False  # of the application's own pool
 
     def rows(self, query: bytes, parameters: dict[str, Any]) -> Rows:
         # Not connection.cursor(): the caller's cursor class may have other placeholders.
@@ -47,25 +48,38 @@ class Psycopg:
 
     @contextmanager
     def ahead(self) -> Iterator[Start]:
-        """Send statements without waiting for their answers, one at a time. Leaves none on its way."""
-        with ThreadPoolExecutor(1, "orchestrator enqueue") as sender:
+        """Send statements without waiting for their answers, one at a time. Leaves none on its way.
+
+        Only on a connection of the pool: a caller's own may be in use by the caller's items, as they are read."""
+        with ExitStack() as stack:
+            sender = (
+                stack.enter_context(ThreadPoolExecutor(1, "orchestrator enqueue")) if self.is_ours else None
+            )
+            if sender is None or not starts(sender):
+                yield lambda query, parameters: at_once(self.rows(query, parameters))
+                return
+            sent: Future[Rows] | None = None
 
             def start(query: bytes, parameters: dict[str, Any]) -> Callable[[], Rows]:
+                nonlocal sent
                 begun = threading.Event()
 
                 def send() -> Rows:
                     begun.set()
                     return self.rows(query, parameters)
 
-                try:
-                    sent = sender.submit(send)
-                except RuntimeError:  # no thread can be started any more
-                    return at_once(self.rows(query, parameters))
+                sent = sender.submit(send)
                 # Without this wait the thread would get its turn only when this one has written the next chunk.
                 begun.wait()
                 return sent.result
 
-            yield start
+            try:
+                yield start
+            except BaseException:
+                if sent is not None and not sent.done():
+                    with suppress(psycopg.Error):
+                        self.connection.cancel_safe()
+                raise
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +87,7 @@ class AsyncPsycopg:
     """A connection held by a coroutine."""
 
     connection: psycopg.AsyncConnection[Any]
+    is_ours: bool = False
 
     async def rows(self, query: bytes, parameters: dict[str, Any]) -> Rows:
         async with psycopg.AsyncCursor(self.connection, row_factory=tuple_row) as cursor:
@@ -93,20 +108,32 @@ class AsyncPsycopg:
     @asynccontextmanager
     async def ahead(self) -> AsyncIterator[AsyncStart]:
         """The same on the event loop."""
-        sending: set[asyncio.Task[Rows]] = set()
+        sent: asyncio.Task[Rows] | None = None
 
         async def start(query: bytes, parameters: dict[str, Any]) -> Awaitable[Rows]:
+            nonlocal sent
             sent = asyncio.ensure_future(self.rows(query, parameters))
-            sending.add(sent)
-            await asyncio.sleep(0)  # let it be sent
+            if self.is_ours:
+                await asyncio.sleep(0)  # let it be sent
+            else:
+                await asyncio.wait({sent})
             return sent
 
         try:
             yield start
         finally:
-            for sent in sending:
+            if sent is not None:
                 sent.cancel()
-            await asyncio.gather(*sending, return_exceptions=True)
+                await asyncio.gather(sent, return_exceptions=True)
+
+
+def starts(sender: ThreadPoolExecutor) -> bool:
+    """Start the executor's thread. False if none can be started any more: a later `submit` would raise, and yet run."""
+    try:
+        sender.submit(bool)
+    except RuntimeError:
+        return False
+    return True
 
 
 def at_once(rows: Rows) -> Callable[[], Rows]:

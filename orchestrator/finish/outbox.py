@@ -91,7 +91,10 @@ class Outbox:
             self.count -= len(outcomes) - len(left)
             self._measure()
             self._sent.set()
-            self.written([o for o in outcomes if o not in self._locked] if left else outcomes)
+            if left:
+                kept = set(map(id, left))
+                outcomes = [o for o in outcomes if id(o) not in kept]
+            self.written(outcomes)
             self._room()
 
     async def _work(self) -> None:

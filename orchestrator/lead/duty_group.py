@@ -76,10 +76,11 @@ class DutyGroup:
         now = time.monotonic()
         if at > now:
             return at - now
-        wait_seconds = self._perform(duty, leadership)
-        # It goes behind the others that are due, even if it has more to do at once. It rests only after a turn at rest,
-        # which sees what happened just before.
-        after = (time.monotonic() + wait_seconds, duty.rest_seconds if rests and wait_seconds else 0.0, duty)
+        wait_seconds, was_needed = self._perform(duty, leadership)
+        # It goes behind the others that are due, even if it has more to do at once. It rests only after a turn at rest
+        # that found nothing to do: what was in its way, or happened just before, is seen first.
+        rest_seconds = 0.0 if was_needed or not rests else duty.rest_seconds
+        after = (time.monotonic() + wait_seconds, rest_seconds, duty)
         self._due = [after if entry[2] is duty else entry for entry in self._due]
         return 0.0
 
@@ -98,27 +99,30 @@ class DutyGroup:
         """Close the connection; the next step opens another."""
         self._line.close()
 
-    def _perform(self, duty: Duty, leadership: Leadership) -> float:
+    def _perform(self, duty: Duty, leadership: Leadership) -> tuple[float, bool]:
+        """Do it. Return in how many seconds its next turn is, and whether it had something to do, or could not tell."""
         began = time.monotonic()
         try:
             connection = self._line.open()
             # The server ends the transaction after the limit. If the server does not answer at all, we end it.
             with self._line.within(self._limit_seconds + ANSWER_SECONDS):
-                more = duty.worth(connection) and self._do(duty, connection, leadership)
+                is_worth = duty.worth(connection)
+                more = is_worth and self._do(duty, connection, leadership)
         except TermOver:
             raise
         except NotNow:
-            return FAILED_WAIT_SECONDS
+            return FAILED_WAIT_SECONDS, True
         except transient_errors.IN_THE_WAY as error:
             events.emit(events.DutyPutOff(duty.name, transient_errors.reason(error)))
-            return max(FAILED_WAIT_SECONDS, duty.every_seconds)
+            return max(FAILED_WAIT_SECONDS, duty.every_seconds), True
         except Exception as error:
             self._line.failed(error)
             # Always an event with the duty's name, also when the connection reports the error.
             events.emit(events.DutyFailed(duty.name, type(error).__name__, transient_errors.reason(error)))
-            return max(FAILED_WAIT_SECONDS, duty.every_seconds)
+            return max(FAILED_WAIT_SECONDS, duty.every_seconds), True
         pause_seconds = (time.monotonic() - began) * (1 / duty.share - 1)
-        return 0.0 if more else max(min(duty.every_seconds, duty.soon()), pause_seconds)
+        wait_seconds = 0.0 if more else max(min(duty.every_seconds, duty.soon()), pause_seconds)
+        return wait_seconds, more or (is_worth and duty.worth is not always)
 
     def _do(self, duty: Duty, connection: psycopg.Connection[Any], leadership: Leadership) -> bool:
         with events.when_done(), fenced(connection, leadership, limit_seconds=self._limit_seconds):

@@ -47,7 +47,7 @@ class View:
     beacon_lost: bool  # whether the leader's beacon is gone
     deputy: bool = False  # whether this worker is a deputy
     has_beacon: bool = True  # whether this worker holds a beacon
-    alone: bool = False  # whether no other worker lives
+    alone: bool = False  # whether at most one worker lives: this one
 
 
 class Leader:

@@ -65,7 +65,7 @@ class Recovery:
         self._late_until: dict[Seen, float] = {}
 
     def is_worth(self, connection: psycopg.Connection[Any]) -> bool:
-        """Look which workers may be gone; emit_written whether there is anything to do about it."""
+        """Look which workers may be gone; return whether there is anything to do about it."""
         given = {"late": 1 - WATCHED, "spares_after_restart": self._spares_after_restart}
         with connection.cursor(row_factory=tuple_row) as cursor:
             rows = cursor.execute(GONE, given, prepare=False).fetchall()
@@ -88,7 +88,7 @@ class Recovery:
         return min(left, default=math.inf)
 
     def __call__(self, connection: psycopg.Connection[Any]) -> bool:
-        """Do one bounded round; emit_written whether there may be more to take back."""
+        """Do one bounded round; return whether there may be more to take back."""
         return recover(
             connection,
             spares_after_restart=self._spares_after_restart,

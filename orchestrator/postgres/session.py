@@ -145,7 +145,8 @@ class Session:
                 begun_at = time.monotonic()
                 settle(connection, await (await connection.execute(SETTINGS)).fetchone())
                 self.round_trip_seconds = time.monotonic() - begun_at
-                await connection.execute(GENERIC_PLANS)
+                if connection.prepare_threshold is not None:
+                    await connection.execute(GENERIC_PLANS)
             except BaseException:
                 await connection.close()
                 raise

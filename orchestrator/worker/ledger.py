@@ -80,7 +80,8 @@ class Ledger:
 
     def expect(self, lease: int) -> None:
         """A claim is sent under this lease."""
-        self._expected.add(lease)
+        with self._lock:
+            self._expected.add(lease)
 
     def arrive(self, lease: int, tasks: Collection[Outcome]) -> bool:
         """The tasks of a claim are here. False: the heartbeat's thread has taken them."""

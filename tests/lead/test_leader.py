@@ -345,6 +345,25 @@ def test_a_leader_that_is_alone_rests_until_another_worker_comes(
     assert done.acquire(timeout=PATIENCE_SECONDS), "it goes on"
 
 
+@pytest.mark.parametrize("way", ["found", "in the way", "broken"])
+def test_a_duty_that_has_something_to_do_does_not_rest(wheel: Callable[..., Wheel], way: str) -> None:
+    """What it could not do at once, for instance because a row was locked, it tries again soon."""
+    done = threading.Semaphore(0)
+
+    def work(_connection: Connection) -> bool:
+        done.release()
+        if way == "in the way":
+            raise psycopg.errors.LockNotAvailable
+        if way == "broken":
+            raise ValueError("a fault")
+        return False
+
+    made = wheel([Duty("d", 0.01, work, worth=lambda _connection: True, rest_seconds=3600.0)])
+    made.look()
+
+    assert all(done.acquire(timeout=PATIENCE_SECONDS) for _ in range(4))
+
+
 def test_a_new_worker_calls_the_leader(
     database_url: str, candidate: Make, connection: psycopg.Connection
 ) -> None:

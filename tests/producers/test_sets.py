@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import threading
 import tracemalloc
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
@@ -270,6 +271,61 @@ def test_a_chunk_is_written_while_the_one_before_is_on_its_way(
         assert sending.CHUNK_ITEMS + 10 == len(asked(colour, note.using(), items()))
 
     assert sending.CHUNK_ITEMS + 10 == value(connection, TASKS)
+
+
+def test_items_may_come_from_the_connection_that_enqueues_them(
+    note: Any, connection: psycopg.Connection, database_url: str
+) -> None:
+    """With savepoints of their own, which are rolled back: no chunk is inside of one."""
+    with psycopg.connect(database_url) as mine:
+
+        def items() -> Iterator[Mapping[str, int]]:
+            for number in range(3 * sending.CHUNK_ITEMS):
+                if number % 100 == 0:
+                    with mine.transaction(force_rollback=True):
+                        mine.execute("SELECT pg_sleep(0)")
+                yield {"number": number}
+
+        answered = note.using(mine).enqueue_many(items())
+
+    assert 3 * sending.CHUNK_ITEMS == len(answered) == value(connection, TASKS)
+
+
+def test_where_no_thread_starts_each_chunk_is_sent_once(
+    note: Any, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As at the end of an interpreter, or at the limit of a machine."""
+    start, tries = threading.Thread.start, itertools.count()
+
+    def seldom(thread: threading.Thread) -> None:
+        if thread.name.startswith("orchestrator enqueue") and next(tries) == 0:
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", seldom)
+
+    assert 2_500 == len(note.enqueue_many(numbers(2_500)))
+    assert next(tries) > 0
+    assert 2_500 == value(connection, TASKS)
+
+
+def test_an_error_does_not_wait_for_the_chunk_on_its_way(
+    note: Any, connection: psycopg.Connection, database_url: str
+) -> None:
+    """For instance Ctrl-C: the statement, which waits for a lock, is cancelled."""
+    with psycopg.connect(database_url) as holder:
+        holder.execute("LOCK TABLE orchestrator.tasks_live IN ACCESS EXCLUSIVE MODE")
+
+        def items() -> Iterator[Mapping[str, int]]:
+            yield from numbers(sending.CHUNK_ITEMS + 10)
+            eventually(lambda: 1 == value(connection, WAIT_FOR_A_LOCK), "the first chunk waits for the lock")
+            raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            note.enqueue_many(items())
+
+    assert 0 == value(connection, TASKS)
+    assert 3 == len(note.enqueue_many(numbers(3)))
 
 
 async def test_a_set_that_is_cancelled_on_its_way_is_not_there(

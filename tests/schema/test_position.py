@@ -3,7 +3,7 @@
 How each way to enqueue writes it is compared in test_ways_to_enqueue.py.
 """
 
-from typing import LiteralString
+from typing import Any, LiteralString
 
 import psycopg
 import pytest
@@ -88,6 +88,15 @@ def test_a_complete_row_without_a_place_gets_it(
 
     assert 1 == one(connection, "SELECT count(*) FROM orchestrator.tasks")
     assert 0 == one(connection, MISPLACED)
+
+
+@pytest.mark.parametrize("wrong", [{"priority": 300}, {"max_attempts": 0}])
+def test_a_complete_row_has_sensible_numbers(connection: psycopg.Connection, wrong: dict[str, Any]) -> None:
+    """Only the owner of the tables can write such a row."""
+    with pytest.raises(errors.DatabaseError, match="must lie|the priority is") as refusal:
+        put(connection, "pending", **wrong)
+
+    assert "OR006" == refusal.value.sqlstate
 
 
 def test_no_row_is_without_a_place(connection: psycopg.Connection) -> None:

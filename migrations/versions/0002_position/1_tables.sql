@@ -19,7 +19,9 @@ DECLARE
 BEGIN
     ALTER TABLE orchestrator.tasks ALTER COLUMN position DROP EXPRESSION;
 EXCEPTION WHEN feature_not_supported THEN
-    SELECT array_agg(c.oid::regclass::text ORDER BY c.oid), array_agg(pg_get_expr(c.relpartbound, c.oid) ORDER BY c.oid)
+    SELECT
+        coalesce(array_agg(c.oid::regclass::text ORDER BY c.oid), '{}'),
+        coalesce(array_agg(pg_get_expr(c.relpartbound, c.oid) ORDER BY c.oid), '{}')
     INTO leaves, bounds
     FROM pg_inherits AS i
     JOIN pg_class AS c ON c.oid = i.inhrelid

@@ -64,6 +64,12 @@ BEGIN
     END IF;
     -- A row that is complete but for its position: of a worker of release 0.1, or of a dump of its data.
     IF NEW.aging_us IS NOT NULL THEN
+        IF NEW.priority NOT BETWEEN 0 AND 100 OR NEW.max_attempts < 1 THEN
+            RAISE EXCEPTION USING
+                ERRCODE = 'OR006',
+                MESSAGE = format('the priority is %s, and max_attempts is %s', NEW.priority, NEW.max_attempts),
+                HINT = 'The priority must lie between 0 and 100, and max_attempts between 1 and 32767.';
+        END IF;
         NEW.position := orchestrator.position_of(NEW.run_at, NEW.aging_us, NEW.priority);
         RETURN NEW;
     END IF;
