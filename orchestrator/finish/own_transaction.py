@@ -19,7 +19,7 @@ import psycopg
 from psycopg.rows import tuple_row
 
 from orchestrator.finish.lease_ends import LeaseEnds, lease_ends
-from orchestrator.finish.record import COMPLETE, COMPLETE_ALL, RECORDED, ages, named
+from orchestrator.finish.record import COMPLETE, COMPLETE_ALL, RECORDED, named
 from orchestrator.postgres import statement
 from orchestrator.task.claimed import Claimed
 from orchestrator.task.outcome import Outcome, Recorded
@@ -36,7 +36,7 @@ Steps = Generator[Step, list[tuple[Any, ...]], T]
 def complete_within(outcome: Outcome, result: str | None) -> Steps[LeaseEnds | None]:
     """Complete the task in the open transaction, if its lease still holds."""
     yield WITHIN, None
-    given = {**named([outcome]), "ages": ages([outcome]), "results": [result]}
+    given = {**named([outcome]), "results": [result]}
     # If the first finds no row, the task is not plain, or its lease is void.
     for query in (COMPLETE, COMPLETE_ALL):
         count, _, *keys = (yield query, given)[0]

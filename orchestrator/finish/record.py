@@ -109,7 +109,7 @@ async def record_lost(connection: Connection, outcomes: Sequence[Outcome], *, wo
                 o.end.reason if isinstance(o.end, Lost) else "its outcome came too late" for o in begun
             ],
         }
-        await connection.execute(LOST, {**named(begun), "ages": ages(begun), "worker_id": worker_id, **given})
+        await connection.execute(LOST, {**named(begun), "worker_id": worker_id, **given})
 
 
 async def complete(connection: Connection, outcomes: Sequence[Outcome]) -> Written:
@@ -117,7 +117,7 @@ async def complete(connection: Connection, outcomes: Sequence[Outcome]) -> Writt
     results: list[str | None] | None = [outcome.end.result for outcome in outcomes]  # type: ignore[union-attr] # successes
     if results is not None and not any(results):
         results = None
-    given = {**named(outcomes), "ages": ages(outcomes), "results": results}
+    given = {**named(outcomes), "results": results}
     left = len(outcomes)
     refused: set[int] | None = None
     async with connection.cursor(row_factory=tuple_row) as cursor:
@@ -151,7 +151,7 @@ def settling(outcomes: Sequence[Outcome], worker_id: UUID) -> dict[str, Any]:
     rows = [row(outcome) for outcome in outcomes]
     names = ("ends", "delays", "charged", "errors", "records")
     columns = dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
-    return {**named(outcomes), **columns, "ages": ages(outcomes), "worker_id": worker_id}
+    return {**named(outcomes), **columns, "worker_id": worker_id}
 
 
 def ids_of(outcomes: Sequence[Outcome]) -> set[int]:
@@ -159,15 +159,10 @@ def ids_of(outcomes: Sequence[Outcome]) -> set[int]:
 
 
 def named(outcomes: Sequence[Outcome]) -> dict[str, Any]:
-    """Return the ids and leases of these outcomes, pairwise."""
-    return {"ids": array(map(by_id, outcomes)), "leases": array(map(lease_of, outcomes))}
-
-
-def ages(outcomes: Sequence[Outcome]) -> str:
-    """Return how long ago each handler started, in microseconds."""
+    """Return the ids and leases of these outcomes, and how many microseconds ago each handler started, pairwise."""
     now = time.monotonic()
-    begun = map(begun_of, outcomes)
-    return array(None if begun_at is None else int((now - begun_at) * 1e6) for begun_at in begun)
+    ages = (None if begun_at is None else int((now - begun_at) * 1e6) for begun_at in map(begun_of, outcomes))
+    return {"ids": array(map(by_id, outcomes)), "leases": array(map(lease_of, outcomes)), "ages": array(ages)}
 
 
 def array(values: Iterable[int | None]) -> str:

@@ -10,6 +10,7 @@ import pytest
 
 from orchestrator import claim, events
 from orchestrator.notify import idle_wait, listen
+from orchestrator.postgres.session import Connection
 from orchestrator.worker import features
 from tests.conftest import MakeApp
 from tests.feature.conftest import LANE, LANES, LIMIT
@@ -37,6 +38,19 @@ def claims(connection: psycopg.Connection) -> None:
     )
 
 
+@pytest.fixture
+def slow_beacon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A beacon that comes late enough for a worker that does not wait to claim without it."""
+    take = listen.Listener._take_beacon
+
+    async def late(listener: listen.Listener, connection: Connection) -> None:
+        await asyncio.sleep(0.3)
+        await take(listener, connection)
+
+    monkeypatch.setattr(listen.Listener, "_take_beacon", late)
+
+
+@pytest.mark.usefixtures("slow_beacon")
 def test_a_new_worker_claims_with_its_beacon_in_its_row(
     make_app: MakeApp, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -53,6 +67,7 @@ def test_a_new_worker_claims_with_its_beacon_in_its_row(
     assert ({"completed": 1}, [True]) == (statuses(connection), value(connection, CLAIMS))
 
 
+@pytest.mark.usefixtures("slow_beacon")
 async def test_a_source_claims_with_the_workers_beacon_in_its_row(
     make_app: MakeApp, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
