@@ -20,7 +20,7 @@ WITHOUT_FLOOR = {"statements", "pickup-steady", "idle", "memory"}
 PRICED = set(BY_NAME) - {"idle", "memory"}
 # Nothing is said in some tenths of a second of idleness; a handler may start before the producer knows of its commit.
 MAYBE_NOTHING = {"idle", "pickup", "pickup-steady"}
-LINES = {"enqueue": 2, "statements": 2, "producers": 8, "pickup-steady": 2, "growth": 4}
+LINES = {"enqueue": 2, "enqueue-many": 2, "statements": 2, "producers": 8, "pickup-steady": 2, "growth": 4}
 
 
 @pytest.mark.parametrize(

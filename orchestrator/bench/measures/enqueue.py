@@ -37,18 +37,26 @@ def one_by_one(environment: Environment) -> Iterator[Result]:
 
 
 def many(environment: Environment) -> Iterator[Result]:
-    """Enqueue many tasks in one call."""
+    """Enqueue many tasks in one call: on an open connection, and on one of the application's pool."""
     connection, tasks = environment.connection, environment.sizes.many
+    own = Orchestrator(environment.info)
+    declared = own.task(name=nothing.name)(nothing.__wrapped__)
 
     def ours() -> None:
         nothing.using(connection).enqueue_many({} for _ in range(tasks))
 
+    def pooled() -> None:
+        declared.enqueue_many({} for _ in range(tasks))
+
     def floor() -> None:
         floors.copy(connection, ("{}" for _ in range(tasks)))
 
-    yield compared(
-        environment, f"enqueue_many, {tasks:,}", tasks, ours, floor, "COPY, no trigger", Goal(least=0.4)
-    )
+    line, goal, floor_is = f"enqueue_many, {tasks:,}", Goal(least=0.4), "COPY, no trigger"
+    yield compared(environment, line, tasks, ours, floor, floor_is, goal)
+    try:
+        yield compared(environment, f"{line}, pool", tasks, pooled, floor, floor_is, goal)
+    finally:
+        own.close()
 
 
 def compared(
