@@ -102,6 +102,11 @@ async def test_a_claim_whose_answer_was_lost_is_given_back(
 ) -> None:
     """A task that a live worker holds in the database, and does not know of, runs all the same, uncharged."""
 
+    def claims() -> object:
+        # The worker may have claimed, and found nothing, before the lock was taken.
+        connection.execute("SELECT pg_notify('orchestrator', 'default')")
+        return value(connection, CLAIMING)
+
     @app.task(name="work")
     async def work(context: Context) -> int:
         return context.attempt
@@ -118,7 +123,7 @@ async def test_a_claim_whose_answer_was_lost_is_given_back(
             connection.execute("SELECT orchestrator.resume_queue('default')")
             with psycopg.connect(app.config.database_url) as other:
                 other.execute("LOCK TABLE orchestrator.queues IN ACCESS EXCLUSIVE MODE")
-                await until(lambda: value(connection, CLAIMING), "a claim is on its way")
+                await until(claims, "a claim is on its way")
                 terminate(connection, "claims")
             await until(lambda: status(connection, ghost.id) == "completed", "the ghost ran")
     assert [events.GhostsReleased(1)] == released
