@@ -13,6 +13,7 @@ import atexit
 import fcntl
 import importlib
 import os
+import secrets
 import shutil
 import signal
 import socket
@@ -367,6 +368,9 @@ def _docker(image: str) -> Iterator[str]:
 
 
 def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port: int = listener.getsockname()[1]
-    return port
+    """Return a port below those that the kernel gives to connections, which take one in the next moment."""
+    # Ends: the machine has a free port.
+    while True:
+        port = 20_000 + secrets.randbelow(12_000)
+        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
