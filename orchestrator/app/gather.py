@@ -1,8 +1,8 @@
 """Send with one statement what the coroutines of one loop enqueue at the same time.
 
 Each `aenqueue` on the application's own pool is a transaction of its own. While one is on its way, further requests
-wait here; then all of them go with one statement and share its COMMIT. A caller that is alone waits for nobody, and
-none waits for a timer.
+wait here; then all of them go with one statement and share its COMMIT. There is no timer: a request that finds none on
+its way is sent at once.
 
 For each caller it is as if its request had been sent alone. A set is committed or refused as a whole: if the database
 refuses it, nothing of it is there, and each of its requests is sent alone. A request with a key always is: it may have

@@ -20,8 +20,8 @@ TIMEOUTS_DELAY_SECONDS = 10.0
 HOUSE_EVERY_SECONDS = 60.0
 RETENTION_EVERY_SECONDS = 300.0
 SAMPLE_EVERY_SECONDS = 15.0
-# How much later a turn may come while no other worker lives and the leader holds no task, after a turn that found
-# nothing to do: then nobody can be lost, and no task can be late.
+# How much later the next turn may come after a turn that found nothing to do, while no other worker lives and the
+# leader holds no task: no worker can be lost then, and no task can be late.
 REST_SECONDS = 15.0
 HOUSE_REST_SECONDS = 60.0
 # A sample reads every live task: with millions of them it is taken less often.

@@ -10,3 +10,7 @@ FROM pg_catalog.pg_prepared_statements AS p
 WHERE pg_catalog.strpos(p.statement, 'orchestrator: is this statement passed on?') OPERATOR(pg_catalog.>) 0
     AND pg_catalog.strpos(p.statement, 'pg_prepared_statements') OPERATOR(pg_catalog.=) 0
 LIMIT 1
+
+-- name: forget
+-- In: the name, in place of the braces.
+DEALLOCATE {}

@@ -334,7 +334,7 @@ def test_a_leader_that_is_alone_rests_until_another_worker_comes(
     made = wheel([Duty("d", 0.01, counting(done), rest_seconds=3600.0)])
     made.look()
     assert done.acquire(timeout=PATIENCE_SECONDS)
-    # What it did before it knew that it was alone does not let it rest.
+    # Its first turns came before it knew that it was alone, so it rests only after a later one.
     while done.acquire(timeout=0.5):
         made.look()
 

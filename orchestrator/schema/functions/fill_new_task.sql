@@ -62,7 +62,7 @@ BEGIN
             RETURN NEW;
         END IF;
     END IF;
-    -- A row that is complete but for its position: of a worker of release 0.1, or of a dump of its data.
+    -- A row that is complete but for its position: of a worker of the release before, or of a dump of its data.
     IF NEW.aging_us IS NOT NULL THEN
         IF NEW.priority NOT BETWEEN 0 AND 100 OR NEW.max_attempts < 1 THEN
             RAISE EXCEPTION USING
