@@ -1,5 +1,5 @@
 -- Mark claimed tasks `running`, if their leases still hold. Attempts that last are marked after their start; tasks that
--- are marked first (is_marked_first), before it. A task that is `claimed` after a crash counts as not begun, and its
+-- with a loss or a put-back, before it. A task that is `claimed` after a crash counts as not begun, and its
 -- attempt is not counted.
 -- In: ids, leases, ages (seconds since the handler started), pairwise, sorted by id. Out: the ids that are marked now
 -- or were marked before; a missing one is locked by another transaction, or its lease is lost.

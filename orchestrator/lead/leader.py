@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
 from uuid import UUID
 
 from orchestrator import events
@@ -141,9 +140,8 @@ class Leader:
                 )
             self._vacant = self._may_stand(view)
             self._look_seconds = self._next_look(view)
-            was_alone, self._alone = self._alone, view.alone
-            if self._vacant or self._beacon_lost is not None or was_alone != self._alone:
-                self._changed.notify_all()
+            self._alone = view.alone
+            self._changed.notify_all()
 
     def _may_stand(self, view: View) -> bool:
         """Tell whether the lead is vacant, and whether this worker may take it."""
@@ -176,10 +174,8 @@ class Leader:
         while not self._stopping:
             leadership = self._believed()
             if leadership is not None:
-                alone = self._alone
-                self._wait(
-                    self._step(self._urgent, leadership), until=partial(self._changed_from, alone=alone)
-                )
+                until = self._end_of_wait(leadership)
+                self._wait(self._step(self._urgent, leadership), until=until)
             elif self._vacant:
                 self._stand()
             elif self._beacon_lost is not None:
@@ -207,17 +203,21 @@ class Leader:
         while not self._stopping:
             leadership = self._believed()
             if leadership is not None:
+                until = self._end_of_wait(leadership)
                 seconds = self._step(self._housekeeping, leadership)
                 if seconds > IDLE_SECONDS:
                     # It uses one connection of the server less.
                     self._housekeeping.close()
-                self._wait(seconds)
+                self._wait(seconds, until=until)
             else:
                 self._housekeeping.close()
                 self._wait(FOREVER_SECONDS, until=lambda: self._leadership is not None)
 
-    def _changed_from(self, *, alone: bool) -> bool:
-        return self._alone != alone
+    def _end_of_wait(self, leadership: Leadership) -> Callable[[], bool]:
+        """Return what ends the wait for the next duty: the end of the term, or of the rest. Asked before the duty: what
+        changes meanwhile ends the wait, too."""
+        rested = self._rests()
+        return lambda: self._leadership != leadership or (rested and not self._rests())
 
     def _rests(self) -> bool:
         """Tell whether duties may rest: no other worker lives, and this one holds no task."""
@@ -259,6 +259,7 @@ class Leader:
         self._trusted_until = trusted_until
         self._elected_at = time.monotonic()
         self._beacon_lost = None
+        self._alone = False  # a worker may have come since the last look
         self._look_seconds = FOREVER_SECONDS
         self._urgent.begin()
         self._housekeeping.begin()

@@ -21,7 +21,7 @@ HOUSE_EVERY_SECONDS = 60.0
 RETENTION_EVERY_SECONDS = 300.0
 SAMPLE_EVERY_SECONDS = 15.0
 # How much later the next turn may come after a turn that found nothing to do, while no other worker lives and the
-# leader holds no task: no worker can be lost then, and no task can be late.
+# leader holds no task: only the last claim of a worker that has stopped can be orphaned then, and no task can be late.
 REST_SECONDS = 15.0
 HOUSE_REST_SECONDS = 60.0
 # A sample reads every live task: with millions of them it is taken less often.

@@ -32,9 +32,8 @@ class Report:
     paused: tuple[str, ...]
     peers: int  # how many workers live
     view: View
-    lost: Mapping[tuple[int, int], str] = field(
-        default_factory=dict
-    )  # tasks that the worker holds whose leases are void in the database, and why
+    # Tasks that the worker holds, whose leases are lost, and why.
+    lost: Mapping[tuple[int, int], str] = field(default_factory=dict)
     ghosts: Sequence[Claimed] = ()  # the database has them in our name, and the ledger does not know them
 
     @property

@@ -21,8 +21,7 @@ ROUND_TRIPS = 4.0
 AHEAD_SECONDS = 0.1
 # The most bytes of payloads that wait for a slot.
 BYTES_MAX = 16_000_000
-# After tasks were released because they waited too long: for CAUTIOUS_SECONDS, claim no more than the slots finish in
-# CAUTION seconds.
+# For CAUTIOUS_SECONDS after tasks waited too long: claim no more than the slots finish in CAUTION seconds.
 CAUTIOUS_SECONDS = 10.0
 CAUTION = 0.5
 # After a claim with payloads that were too large for it, the next claim is so many times smaller.

@@ -33,6 +33,7 @@ class AttemptEnder:
         self._slots = slots
         self._mark = mark
         self._losing = Background()
+        self._completing: set[Attempt] = set()  # to be left behind, unless their COMMIT ends them
 
     async def watch(self) -> None:
         """Look at all attempts every WATCH_SECONDS while there are any."""
@@ -66,8 +67,7 @@ class AttemptEnder:
         await self._losing.wait()
 
     def lose(self, lost: Mapping[tuple[int, int], str]) -> None:
-        """The same, at once, for the attempts whose leases are lost. One that waits for its mark `running` learns it
-        from the mark."""
+        """End at once the attempts whose leases are lost. One that waits for its mark learns it from the mark."""
         for attempt in [*self._ledger.line, *self._ledger.running()] if lost else ():
             if (reason := lost.get((attempt.task.id, attempt.task.lease))) is None:
                 continue
@@ -85,6 +85,9 @@ class AttemptEnder:
         for attempt in self._ledger.running():
             if (overdue_seconds := attempt.overdue_seconds(now)) > 0:
                 self._end_overdue(attempt, overdue_seconds)
+        self._completing &= self._ledger.in_slots
+        for attempt in list(self._completing):
+            self._leave_behind(attempt)
         with suppress(IndexError):
             if now - self._ledger.line[0].taken_at > STALE_SECONDS:
                 self._ledger.stale_at = now
@@ -140,7 +143,9 @@ class AttemptEnder:
     def _leave_behind(self, attempt: Attempt) -> None:
         """Go on without a handler that does not end. What it still returns is ignored."""
         # If the attempt waits for the answer to its COMMIT, only that shows how the attempt ended. The wait is limited.
-        if not attempt.is_completing:
+        if attempt.is_completing:
+            self._completing.add(attempt)
+        else:
             events.emit(events.HandlerAbandoned(attempt.task.id, attempt.task.type))
             self._slots.leave_behind(attempt)
 

@@ -19,8 +19,7 @@ from orchestrator.worker.ledger import Ledger
 
 
 class FeatureClaims:
-    """Asks the sources. `take` takes the tasks, unless another thread has them; `look` asks for a look at what the
-    database holds in our name."""
+    """Asks the sources. `take` takes the tasks, unless another thread has them; `look` asks for a look at leases."""
 
     def __init__(
         self,

@@ -122,10 +122,9 @@ class Intake:
         self._suspects.put_away()
 
     def begin_anew(self, worker_id: UUID) -> None:
-        """The worker has another id. A suspect was claimed under the old one, so its lease is lost."""
+        """The worker has another id. A suspect was claimed under the old one: its lease is lost, or may be."""
         self.worker_id = worker_id
-        if (suspect := self._suspects.forget()) is not None:
-            self._ledger.leave((suspect,))
+        self._suspects.put_away()
         self._idle.begin_anew()
         self._idle.wake()
 
@@ -207,8 +206,7 @@ class Intake:
         if not self._ledger.arrive(found.lease, [*attempts, *others, *suspects]):
             return False
         for other in others:
-            # A task of an unknown type, or one that is too large for a claim of so many tasks; or the worker was
-            # declared dead meanwhile, and the outbox finds out whether the leases still hold.
+            # Of an unknown type, too large for a claim of so many, or claimed under an old id: the lease fences this.
             unknown = handlers[other.task.type] is None
             self._ledger.write(other, put_back(other) if unknown else RELEASED)
         if suspects:
@@ -251,7 +249,7 @@ class Intake:
         return swept.ready or not looks
 
     async def _wait_for_room(self) -> None:
-        """All slots are busy. When that lasts, remove the mark: this worker needs no ring."""
+        """No claim is wanted now. When that lasts, remove the mark: this worker needs no ring."""
         marked = self._idle.is_marked
         if not await self._idle.wait_for_room(BUSY_SECONDS if marked else None) and marked:
             await self._mark_idle(0.0)

@@ -12,7 +12,7 @@
     waiting      in the line for a slot
     starting     in a slot; it may kill workers, so its row is marked `running` before its handler starts
     running      its handler runs
-    ending       the worker has told its handler to end: a timeout, or a shutdown
+    ending       the worker has told its handler to end: a timeout, a shutdown, room for a suspect, or no database
     abandoned    its lease is lost, and its handler is told to end: only that it ran goes on record
     writing      its outcome is in the outbox
 

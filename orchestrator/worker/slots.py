@@ -79,7 +79,7 @@ class Slots:
             is_marked = attempt.task.id in ids
             if is_marked:
                 attempt.mark_at = math.inf
-            if (start := self._starting.pop(attempt, None)) is not None:
+            if (start := self._starting.pop(attempt, None)) is not None and not start.done():
                 start.set_result(is_marked)
 
     def refuse_starts(self) -> None:
@@ -184,7 +184,11 @@ class Slots:
         marked: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._starting[attempt] = marked
         self._mark()
-        return await marked
+        try:
+            return await marked
+        except asyncio.CancelledError:  # left behind by the handler before it; the slot ends
+            self._starting.pop(attempt, None)
+            return False
 
     def _announce(self, attempt: Attempt, end: Recorded) -> None:
         """The handler has completed the task itself."""

@@ -111,7 +111,7 @@ class Stall:
             self._blocked = True
             events.emit(events.LoopBlocked(worker_id, self._running_types()))
         now = time.monotonic()
-        # One that has not started goes on by the loop alone.
+        # Only the loop marks an attempt that has not started.
         if ages := {a: now - a.begun_at for a in self.ledger.unmarked() if a.begun_at is not None}:
             marked = execute.begin_now(
                 connection, [attempt.task for attempt in ages], ages=list(ages.values())

@@ -62,8 +62,7 @@ class Suspects:
         self._give_back = give_back
         self._is_stopping = is_stopping
         self._held: Attempt | None = None
-        self._since = 0.0
-        self._is_oldest_suspect = False
+        self._since, self._is_oldest_suspect = 0.0, False
 
     def __bool__(self) -> bool:
         return self._held is not None
@@ -87,8 +86,7 @@ class Suspects:
         return held
 
     async def advance(self) -> None:
-        """Run it alone once nothing else runs and all outcomes are written: a crash would lose unwritten ones.
-        Otherwise wait, or make room."""
+        """Run it alone once nothing else runs and all outcomes are written, else wait, or make room."""
         if not self._ledger.at_work and await self._are_outcomes_written():
             await self._run_alone()
             return
@@ -106,6 +104,7 @@ class Suspects:
 
     async def _run_alone(self) -> None:
         if (suspect := self.forget()) is not None:
+            suspect.taken_at = time.monotonic()  # it has not waited in the line
             self._ledger.line_up([suspect])
             self._slots.wake_one()
         while self._ledger.at_work and not self._is_stopping():

@@ -172,8 +172,7 @@ class Worker:
         try:
             await self._intake.run()
         except Exception as error:
-            # stop() was called while the database is away. Tasks that the database holds in our name and that we do
-            # not have are released when our beat is missed.
+            # stop() was called while the database is away. Ghosts are released when our beat is missed.
             if not (self._stopping.is_set() and is_transient(error)):
                 raise
         await self._drain()
@@ -243,8 +242,10 @@ class Worker:
         if report.paused != self._paused:
             self._paused = report.paused
             events.emit(events.QueuesPaused(report.paused))
-        if report.ghosts:
-            self._release(report.ghosts, report.worker_id)
+        # Another report that waited for the loop may have named the same ghosts.
+        if report.ghosts and (ghosts := self._ledger.ghosts(report.ghosts)):
+            self._release(ghosts, report.worker_id)
+        self._ledger.freed()  # the heartbeat's thread may have released the line
 
     def _release(self, ghosts: Sequence[Claimed], worker_id: UUID) -> None:
         """Release tasks that the database holds in our name and that we do not have. The lease fences this write."""

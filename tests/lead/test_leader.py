@@ -377,6 +377,39 @@ def test_a_new_worker_calls_the_leader(
     assert [str(leader.worker_id)] == heard
 
 
+def test_a_leader_that_rests_goes_on_when_it_holds_tasks(wheel: Callable[..., Wheel]) -> None:
+    """Both groups, at its next beat: a burst shows in the samples."""
+    urgent, house = threading.Semaphore(0), threading.Semaphore(0)
+    made = wheel(*([Duty("d", 0.01, counting(done), rest_seconds=3600.0)] for done in (urgent, house)))
+    made.look()
+    for done in (urgent, house):
+        assert done.acquire(timeout=PATIENCE_SECONDS)
+        while done.acquire(timeout=0.5):
+            made.look()
+
+    made.is_idle = False
+    made.look()
+
+    assert all(done.acquire(timeout=PATIENCE_SECONDS) for done in (urgent, house) for _ in range(4))
+
+
+def test_a_leader_that_rests_stands_again_as_soon_as_its_term_is_over(
+    wheel: Callable[..., Wheel], connection: psycopg.Connection
+) -> None:
+    """Not when its rest is over."""
+    done = threading.Semaphore(0)
+    made = wheel([Duty("d", 0.01, counting(done), rest_seconds=3600.0)])
+    made.look()
+    assert done.acquire(timeout=PATIENCE_SECONDS)
+    while done.acquire(timeout=0.5):
+        made.look()
+
+    connection.execute("UPDATE orchestrator.workers SET is_leader = false")
+    made.look()
+
+    assert done.acquire(timeout=PATIENCE_SECONDS)
+
+
 def test_a_leader_that_holds_tasks_does_not_rest(wheel: Callable[..., Wheel]) -> None:
     """They may be late."""
     done = threading.Semaphore(0)

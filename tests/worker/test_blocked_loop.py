@@ -1,5 +1,6 @@
 """A handler that blocks the event loop: its worker stays alive, reports it, and gives the other tasks back."""
 
+import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -7,10 +8,12 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from orchestrator import Orchestrator
+from orchestrator.notify.idle_wait import IdleWait
 from tests.patience import eventually
 from tests.proxy import Proxy
 from tests.worker.processes import Process, worker
-from tests.worker.running import status, statuses, task, value
+from tests.worker.running import status, statuses, task, until, value, working
 
 DOOR = 4712
 BEFORE, BEHIND = 1500, 1500
@@ -121,3 +124,24 @@ def see_it_blocked(
     assert 1 == value(connection, "SELECT max(attempt) FROM orchestrator.tasks")
     assert 0 == value(connection, "SELECT count(*) FROM orchestrator.attempts")
     assert not blocked.has_logged("stale outcome")
+
+
+async def test_slots_are_used_again_while_the_handler_that_blocked_goes_on(
+    app: Orchestrator, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The tasks that were given back run as soon as the loop is free. No ring tells of them: the row asks for none."""
+    monkeypatch.setattr(IdleWait, "hears", lambda _self, _hears: None)
+    done = asyncio.Event()
+
+    @app.task(name="block")
+    async def block() -> None:
+        eventually(lambda: {"running": 1, "pending": 3} == statuses(connection), "they are given back")
+        await done.wait()
+
+    app.task(name="quick")(lambda: None)
+    connection.execute(
+        "INSERT INTO orchestrator.tasks (type) VALUES ('block'), ('quick'), ('quick'), ('quick')"
+    )
+    async with working(app, concurrency=4):
+        await until(lambda: {"running": 1, "completed": 3} == statuses(connection), "they run")
+        done.set()

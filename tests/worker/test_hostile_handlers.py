@@ -18,8 +18,10 @@ from tests.worker.running import (
     attempts,
     run_until_empty,
     status,
+    statuses,
     task,
     until,
+    value,
     working,
 )
 
@@ -234,3 +236,24 @@ def handlers(before: set[threading.Thread]) -> list[str]:
     return [
         t.name for t in threading.enumerate() if t not in before and t.name.startswith("orchestrator-handler")
     ]
+
+
+async def test_a_cancellation_that_a_handler_leaves_behind_harms_no_other_task(
+    app: Orchestrator, connection: psycopg.Connection
+) -> None:
+    """It reaches the slot's next attempt while that waits for its mark `running`. Once it ended the worker."""
+
+    @app.task(name="sloppy")
+    async def sloppy() -> None:
+        job = asyncio.current_task()
+        assert job is not None
+        asyncio.get_running_loop().call_soon(job.cancel)
+
+    app.task(name="next")(lambda: None)
+    connection.execute("INSERT INTO orchestrator.tasks (type) VALUES ('sloppy'), ('next')")
+    connection.execute("UPDATE orchestrator.tasks_live SET losses = 1 WHERE type = 'next'")
+
+    async with working(app, concurrency=2) as worker:
+        await until(lambda: worker.done() or {"completed": 2} == statuses(connection), "both run")
+        assert not worker.done()
+    assert 1 == value(connection, "SELECT max(losses) FROM orchestrator.tasks")

@@ -3,6 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,14 @@ from orchestrator.finish import LeaseEnds
 from orchestrator.postgres import transaction_pool
 from orchestrator.services import transaction
 from orchestrator.services.transaction import Transaction
+from orchestrator.worker import end_attempts
+from orchestrator.worker.end_attempts import AttemptEnder
 from tests import bouncer
+from tests.conftest import MakeApp
+from tests.patience import PATIENCE_SECONDS
 from tests.proxy import Proxy
 from tests.tiers import long
-from tests.worker.ledger import SLOW_COMMIT, both_colours, entries, led_through, one_each, writing
+from tests.worker.ledger import ENTRY, SLOW_COMMIT, both_colours, entries, led_through, one_each, writing
 from tests.worker.outage import Outage
 from tests.worker.running import (
     AT_ONCE,
@@ -132,6 +137,47 @@ def test_a_connection_that_breaks_just_before_the_commit_is_no_success(
 def committing(connection: psycopg.Connection) -> bool:
     query = "SELECT FROM pg_stat_activity WHERE query = 'COMMIT' AND wait_event = 'PgSleep'"
     return bool(connection.execute(query).fetchall())
+
+
+async def test_a_handler_that_goes_on_after_its_lost_commit_loses_its_slot(
+    make_app: MakeApp, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its worker was declared dead during the COMMIT, and waited for the answer before it left the handler behind."""
+    monkeypatch.setattr(end_attempts, "CANCEL_SECONDS", 0.1)
+    connection.execute(SLOW_COMMIT.format(seconds=PATIENCE_SECONDS))
+    app = make_app(poll_seconds=0.1, heartbeat_seconds=0.1, dead_after_seconds=0.5)
+    let_go = asyncio.Event()
+    asked_to_wait: list[object] = []
+    leave_behind = AttemptEnder._leave_behind
+
+    def noted(self: AttemptEnder, attempt: Any) -> None:
+        leave_behind(self, attempt)
+        asked_to_wait.append(attempt)
+
+    monkeypatch.setattr(AttemptEnder, "_leave_behind", noted)
+
+    @app.task(name="stubborn")
+    async def stubborn(context: Context) -> None:
+        with suppress(asyncio.CancelledError, Exception):
+            async with context.transaction() as own:
+                await own.execute(ENTRY, [context.id, context.attempt])
+        while not let_go.is_set():
+            with suppress(asyncio.CancelledError):
+                await let_go.wait()
+
+    await stubborn.aenqueue()
+    with recorded(events.WorkerDeclaredDead, events.HandlerAbandoned) as seen:
+        async with working(app, concurrency=1):
+            try:
+                await until(lambda: committing(connection), "it commits")
+                connection.execute("UPDATE orchestrator.workers SET state = 'dead'")
+                await until(lambda: asked_to_wait, "its end waits for the answer")
+                assert [events.WorkerDeclaredDead] == list(map(type, seen))
+                connection.execute(TERMINATE)
+                await until(lambda: len(seen) == 2, "it is left behind")
+            finally:
+                let_go.set()
+    assert events.HandlerAbandoned is type(seen[1])
 
 
 @both_colours

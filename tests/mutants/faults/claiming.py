@@ -161,12 +161,32 @@ MUTANTS = (
     mutant(
         "no-reconcile",
         WORKER,
-        "        if report.ghosts:\n",
-        "        if report.ghosts and self._stopping.is_set():\n",
+        "        if report.ghosts and (ghosts",
+        "        if self._stopping.is_set() and (ghosts",
         why="What was claimed by a statement whose answer was lost is held by a living worker for ever.",
         suites=(
             "worker/test_connections.py::test_a_claim_whose_answer_was_lost_is_given_back",
             "worker/test_notified.py::test_a_claim_whose_answer_was_lost_goes_back",
+        ),
+    ),
+    mutant(
+        "no-claim-after-a-block",
+        WORKER,
+        "        self._ledger.freed()  # the heartbeat's thread may have released the line\n",
+        "",
+        why="Free slots stay empty until the handler that had blocked the loop ends.",
+        suites=(
+            "worker/test_blocked_loop.py::test_slots_are_used_again_while_the_handler_that_blocked_goes_on",
+        ),
+    ),
+    mutant(
+        "a-late-cancellation-holds-the-next-task",
+        "orchestrator/worker/slots.py",
+        "        except asyncio.CancelledError:  # left behind",
+        "        except ZeroDivisionError:  # left behind",
+        why="A task is held for ever because the handler before it in the slot cancelled itself too late.",
+        suites=(
+            "worker/test_hostile_handlers.py::test_a_cancellation_that_a_handler_leaves_behind_harms_no_other_task",
         ),
     ),
     mutant(

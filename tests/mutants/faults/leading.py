@@ -72,6 +72,22 @@ MUTANTS = (
         suites=("lead/test_leader.py::test_a_leader_stops_after_a_term_by_its_own_clock",),
     ),
     mutant(
+        "a-rest-that-goes-on-with-tasks",
+        "orchestrator/lead/leader.py",
+        "(rested and not self._rests())",
+        "False",
+        why="The samples of a single worker are a minute old during a burst.",
+        suites=("lead/test_leader.py::test_a_leader_that_rests_goes_on_when_it_holds_tasks",),
+    ),
+    mutant(
+        "a-rest-that-outlives-the-term",
+        "orchestrator/lead/leader.py",
+        "self._leadership != leadership or (rested",
+        "(rested",
+        why="A single worker leads again only after its rest.",
+        suites=("lead/test_leader.py::test_a_leader_that_rests_stands_again_as_soon_as_its_term_is_over",),
+    ),
+    mutant(
         "duties-without-a-fence",
         "orchestrator/lead/fence.py",
         "        if connection.execute(FENCE, given).fetchone() is None:\n            raise TermOver\n",
