@@ -1,4 +1,4 @@
-"""Position: an ordinary column, written by the ways in and by one trigger."""
+"""Position: an ordinary column, written by the enqueue functions and kept right by one trigger."""
 
 from orchestrator.schema import revision_files
 

@@ -1,18 +1,22 @@
-"""Send with one statement what the coroutines of one loop enqueue at the same time.
+"""Send together what the coroutines of one loop enqueue at the same time.
 
 Each `aenqueue` on the application's own pool is a transaction of its own. While one is on its way, further requests
-wait here; then all of them go with one statement and share its COMMIT. There is no timer: a request that finds none on
-its way is sent at once.
+wait here; then all of them go in one transaction and share its COMMIT. There is no timer: a request that finds none on
+its way is sent at once. One that finds a statement on its way for longer than SLOW_SECONDS is sent alone, on another
+connection: that session may never answer.
 
 For each caller it is as if its request had been sent alone. A set is committed or refused as a whole: if the database
-refuses it, nothing of it is there, and each of its requests is sent alone. A request with a key always is: it may have
+refuses it, nothing was enqueued, and each of its requests is sent alone. A request with a key always is: it may have
 to wait for the transaction that holds the key, and the others would wait with it.
 """
 
 import asyncio
+import copy
+import time
 from collections import deque
 from collections.abc import AsyncIterator, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
+from contextvars import Context
 from typing import Any
 
 import psycopg
@@ -24,13 +28,16 @@ from orchestrator.postgres.pools import Pools
 
 Waiting = tuple[Request, asyncio.Future[Enqueued]]
 
+# Far above the time of the largest set.
+SLOW_SECONDS = 2.0
+
 
 class Gathering:
     """The requests of one event loop."""
 
     def __init__(self, pools: Pools) -> None:
         self._pools = pools
-        self._is_sending = False
+        self._sends_since: float | None = None  # None: nothing is on its way
         self._waiting: deque[Waiting] = deque()
         self._senders: set[asyncio.Task[None]] = set()  # the loop itself holds no strong reference
 
@@ -38,11 +45,13 @@ class Gathering:
         """Enqueue one task, committed when this returns."""
         if request[0].key:
             return await self._send_alone(request)
-        if self._is_sending:
+        if self._sends_since is not None:
+            if time.monotonic() - self._sends_since > SLOW_SECONDS:
+                return await self._send_alone(request)
             answer: asyncio.Future[Enqueued] = asyncio.get_running_loop().create_future()
             self._waiting.append((request, answer))
             return await answer
-        self._is_sending = True
+        self._sends_since = time.monotonic()
         try:
             async with self._connection() as connection:
                 return await enqueue.asend(enqueue.AsyncPsycopg(connection, is_ours=True), request)
@@ -53,11 +62,17 @@ class Gathering:
         """Send what has come meanwhile. In a task of its own: no caller may end it by its own cancellation."""
         while self._waiting and self._waiting[0][1].done():
             self._waiting.popleft()
-        self._is_sending = bool(self._waiting)
-        if self._is_sending:
-            sender = asyncio.get_running_loop().create_task(self._send_waiting())
+        self._sends_since = time.monotonic() if self._waiting else None
+        if self._waiting:
+            # Of no caller's context: the next sender would inherit it from this one.
+            sender = asyncio.get_running_loop().create_task(self._send_waiting(), context=Context())
             self._senders.add(sender)
-            sender.add_done_callback(self._senders.discard)
+            sender.add_done_callback(self._sent)
+
+    def _sent(self, sender: asyncio.Task[None]) -> None:
+        # A callback: a task that is cancelled before its first step runs no code of its own.
+        self._senders.discard(sender)
+        self._send_next()
 
     async def _send_waiting(self) -> None:
         taken: list[Waiting] = []
@@ -66,30 +81,29 @@ class Gathering:
                 taken = self._take()
                 target = enqueue.AsyncPsycopg(connection, is_ours=True)
                 many = await enqueue.asend_many(target, [request for request, _ in taken])
-            for n, (_, answer) in enumerate(taken):
-                if not answer.done():
-                    answer.set_result(many[n])
-        except OrchestratorError as error:
-            if isinstance(error, EnqueueInDoubt):
-                give_up(taken, error)
-            else:
-                await asyncio.gather(*(self._answer_alone(*each) for each in taken))
+                for n, (_, answer) in enumerate(taken):
+                    if not answer.done():
+                        answer.set_result(many[n])
+        except EnqueueInDoubt as error:
+            give_up(taken, error)
+        except OrchestratorError:
+            await asyncio.gather(*(self._answer_alone(*each) for each in taken))
         except Exception as error:
             give_up(taken, error)
         finally:
-            # Those that have no answer yet get none: the loop ends.
-            give_up(taken, asyncio.CancelledError())
-            self._send_next()
+            # The sender was cancelled. Those that have no answer yet may be enqueued.
+            give_up(taken, EnqueueInDoubt())
 
     @asynccontextmanager
     async def _connection(self) -> AsyncIterator[psycopg.AsyncConnection[Any]]:
-        """Borrow a connection. If there is none within the pool's time, none of those that wait gets one: each would
-        wait as long again."""
+        """Borrow a connection. If the pool has none in time, those fail that have waited for as long. Those that came
+        later get another try, which they share."""
+        waited = list(self._waiting)
         async with AsyncExitStack() as stack:
             try:
                 connection = await stack.enter_async_context(self._pools.aconnection())
             except Exception as error:
-                give_up(self._take(), error)
+                give_up(waited, error)
                 raise
             yield connection
 
@@ -105,7 +119,10 @@ class Gathering:
 
     async def _answer_alone(self, request: Request, answer: asyncio.Future[Enqueued]) -> None:
         try:
-            sent = await self._send_alone(request)
+            async with self._pools.aconnection() as connection:
+                if answer.done():  # its caller has given up
+                    return
+                sent = await enqueue.asend(enqueue.AsyncPsycopg(connection, is_ours=True), request)
         except Exception as error:
             give_up([(request, answer)], error)
         else:
@@ -113,11 +130,9 @@ class Gathering:
                 answer.set_result(sent)
 
 
-def give_up(those: Iterable[Waiting], error: BaseException) -> None:
-    """Raise the error in those callers that still wait."""
+def give_up(those: Iterable[Waiting], error: Exception) -> None:
+    """Raise the error in those callers that still wait. Each gets its own copy, without the traceback and the context
+    of another caller."""
     for _, answer in those:
         if not answer.done():
-            if isinstance(error, Exception):
-                answer.set_exception(error)
-            else:  # the loop ends
-                answer.cancel()
+            answer.set_exception(copy.copy(error))

@@ -68,8 +68,11 @@ class Psycopg:
                     begun.set()
                     return self.rows(query, parameters)
 
-                sent = sender.submit(send)
-                # Without this wait the thread would get its turn only when this one has written the next chunk.
+                try:
+                    sent = sender.submit(send)
+                except RuntimeError:  # the interpreter ends, while this thread goes on
+                    return at_once(self.rows(query, parameters))
+                # Without this wait the thread would run only after this one has written the next chunk.
                 begun.wait()
                 return sent.result
 

@@ -2,7 +2,7 @@
 
 our own session     it has the pid that was announced at connect: they may
 a pooler            each transaction may get another session. A pooler that follows its clients' prepared statements
-                    (PgBouncer from 1.21 on, with max_prepared_statements) gives them names of its own: they may.
+                    (PgBouncer from 1.22 on, with max_prepared_statements) gives them names of its own: they may.
                     Behind any other: they may not
 """
 

@@ -91,6 +91,27 @@ threading.Thread(target=last).start()
         "",
         2,
     ),
+    "a set that outlives the main thread": (
+        """
+from concurrent.futures import thread
+
+reached = threading.Event()
+
+def items():
+    for n in range(2500):
+        if n == 1500:
+            reached.set()
+            while not thread._shutdown:
+                time.sleep(0.01)
+        yield {}
+
+threading.Thread(target=lambda: note.enqueue_many(items())).start()
+reached.wait()
+""",
+        0,
+        "",
+        2500,
+    ),
     "a fork that enqueues": (
         "note.enqueue()\nif child := os.fork(): os.waitpid(child, 0)\nnote.enqueue()",
         0,
@@ -110,7 +131,14 @@ threading.Thread(target=last).start()
 
 
 # Each is a fresh interpreter, 0.7 s of CPU. The others are long.
-ALWAYS = ("a script", "Ctrl-C", "a loop", "a fork that enqueues", "atexit")
+ALWAYS = (
+    "a script",
+    "Ctrl-C",
+    "a loop",
+    "a set that outlives the main thread",
+    "a fork that enqueues",
+    "atexit",
+)
 
 
 @pytest.mark.parametrize("program", [name if name in ALWAYS else long(name) for name in PROGRAMS])

@@ -3,12 +3,14 @@
 import asyncio
 import threading
 from collections import Counter
+from contextvars import ContextVar
 from typing import Any
 
 import psycopg
 import pytest
 
 from orchestrator import DatabaseUnavailable, EnqueueInDoubt, EnqueueRefused, Orchestrator, events
+from orchestrator.app import gather
 from tests.patience import PATIENCE_SECONDS
 from tests.proxy import Proxy
 from tests.worker.running import value
@@ -128,8 +130,126 @@ def test_a_lost_answer_is_in_doubt_for_all_of_the_statement_and_no_other(
     assert list(range(-1, 20)) == sorted(value(connection, NUMBERS))
 
 
-def test_without_a_database_none_waits_longer_than_the_pools_time() -> None:
-    """They wait together, not one after another."""
+class Hole(Proxy):
+    """It knows when it has swallowed something."""
+
+    def __init__(self, url: str) -> None:
+        self.swallowed = threading.Event()
+        super().__init__(url)
+
+    def lets_through(self) -> bool:
+        lets = super().lets_through()
+        if not lets:
+            self.swallowed.set()
+        return lets
+
+
+def test_a_session_that_never_answers_holds_up_nobody_who_comes_later(
+    database_url: str, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are sent on other connections."""
+    with Hole(database_url) as proxy:
+        app = Orchestrator(proxy.url, pool_timeout_seconds=5.0)
+        far = app.task(name="far")(lambda number=0: None)
+
+        async def main() -> Any:
+            await far.aenqueue(number=0)
+            proxy.swallow()
+            stuck = asyncio.create_task(far.aenqueue(number=1))
+            await asyncio.to_thread(proxy.swallowed.wait, PATIENCE_SECONDS)
+            proxy.heal()
+            monkeypatch.setattr(gather, "SLOW_SECONDS", 0.0)
+            await together(*(far.aenqueue(number=n) for n in range(2, 10)))
+            proxy.cut()
+            return (await together(stuck))[0]
+
+        assert isinstance(running(app, main()), EnqueueInDoubt)
+    assert [0, *range(2, 10)] == sorted(value(connection, NUMBERS))
+
+
+def senders() -> list[asyncio.Task[Any]]:
+    return [one for one in asyncio.all_tasks() if "_send_waiting" in repr(one)]
+
+
+@pytest.mark.parametrize("turns", [0, 1, 3, 10])
+def test_a_sender_that_is_cancelled_stops_nobody(app: Orchestrator, note: Any, turns: int) -> None:
+    """Not even before its first step, when it runs no code of its own. Whom it sent for is in doubt, not cancelled."""
+
+    async def main() -> tuple[list[Any], Any]:
+        calls = [asyncio.create_task(note.aenqueue(number=n)) for n in range(10)]
+        while not senders():  # noqa: ASYNC110 - before its first step
+            await asyncio.sleep(0)
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        for sender in senders():
+            sender.cancel()
+        return await together(*calls), await note.aenqueue(number=10)
+
+    found, later = running(app, main())
+
+    assert {"Handle", "EnqueueInDoubt"} >= {type(each).__name__ for each in found}
+    assert later.created
+
+
+def root(error: BaseException) -> str | None:
+    """Return the text of the first exception that led to this one, if any did."""
+    context = error.__context__
+    while context is not None and context.__context__ is not None:
+        context = context.__context__
+    return None if context is None else str(context)
+
+
+def test_callers_share_no_exception_and_no_context(app: Orchestrator, note: Any) -> None:
+    """Else what one of them was about shows in the log of another."""
+    about: ContextVar[str] = ContextVar("about")
+    seen: list[str] = []
+    away = Orchestrator("postgresql://127.0.0.1:1/none", pool_timeout_seconds=0.2)
+    lost = away.task(name="lost")(lambda: None)
+
+    async def call(task: Any, n: int) -> None:
+        about.set(f"caller {n}")
+        try:
+            raise ValueError(f"secret of {n}")
+        except ValueError:
+            await task.aenqueue()
+
+    unsubscribe = events.subscribe(lambda event: seen.append(about.get("nobody")))
+    try:
+        running(app, together(*(call(note, n) for n in range(10))))
+    finally:
+        unsubscribe()
+    found = running(away, together(*(call(lost, n) for n in range(10))))
+
+    assert {"caller 0", "nobody"} == set(seen)
+    assert {DatabaseUnavailable} == {type(error) for error in found}
+    assert 10 == len({id(error) for error in found})
+    assert all(root(error) in (None, f"secret of {n}") for n, error in enumerate(found))
+
+
+def test_one_who_gives_up_while_each_of_a_refused_set_is_sent_alone_is_not_enqueued(
+    database_url: str, connection: psycopg.Connection
+) -> None:
+    """It may have been told to try again."""
+    connection.execute("INSERT INTO orchestrator.queues (name, state) VALUES ('closed', 'draining')")
+    app = Orchestrator(database_url, pool_size=1)
+    note = app.task(name="note")(lambda number=0: None)
+
+    async def main() -> list[Any]:
+        first = asyncio.create_task(note.aenqueue(number=-1))
+        refused = asyncio.create_task(note.using(queue="closed").aenqueue())
+        calls = [asyncio.create_task(note.aenqueue(number=n)) for n in range(10)]
+        await together(refused)
+        for call in calls:
+            call.cancel()
+        return await together(first, *calls)
+
+    running(app, main())
+
+    assert 3 >= value(connection, TASKS), "one may have been on its way"
+
+
+def test_without_a_database_they_do_not_wait_one_after_another() -> None:
+    """Those that wait fail together, after at most twice the pool's time."""
     app = Orchestrator("postgresql://127.0.0.1:1/none", pool_timeout_seconds=0.5)
     note = app.task(name="note")(lambda: None)
 

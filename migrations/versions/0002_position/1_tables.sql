@@ -1,12 +1,13 @@
 -- All later statements of other sessions would wait behind a long wait for a lock.
 SET LOCAL lock_timeout = '2s';
 
--- The ways in and tasks_place check these bounds, with a sentence.
+-- The enqueue functions check both with a sentence. Of an UPDATE, tasks_guard checks the priority and tasks_place
+-- max_attempts.
 ALTER TABLE orchestrator.tasks DROP CONSTRAINT tasks_priority_check;
 ALTER TABLE orchestrator.tasks DROP CONSTRAINT tasks_max_attempts_check;
 
 -- PostgreSQL prepares the expression of a generated column, and each CHECK, anew in each statement, and computes the
--- position again for each row that ends (docs/decisions/0023-position-is-written.md). Now the ways in write it, tasks_fill
+-- position again for each row that ends (docs/decisions/0023-position-is-written.md). Now the enqueue functions write it, tasks_fill
 -- completes rows without it, and tasks_place keeps it right.
 -- Some servers drop an expression only where a table has no grandchildren. There the day leaves leave tasks_done for the
 -- moment, and PostgreSQL reads each of them, when it comes back, to see that its rows belong there.
