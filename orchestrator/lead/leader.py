@@ -217,7 +217,7 @@ class Leader:
         """Return what ends the wait for the next duty: the end of the term, or of the rest. Asked before the duty: what
         changes meanwhile ends the wait, too."""
         rested = self._rests()
-        return lambda: self._leadership != leadership or (rested and not self._rests())
+        return lambda: self._leadership != leadership or self._rests() != rested
 
     def _rests(self) -> bool:
         """Tell whether duties may rest: no other worker lives, and this one holds no task."""

@@ -1,8 +1,9 @@
 """The connections for enqueues that bring none: one pool for all threads, and one for each event loop.
 
-A pool is opened on first use, so importing an application does not connect. A forked process begins without pools: the
-sockets belong to its parent, and so do the threads that serve them. The connections of a loop that has ended are
-closed: a program that calls `asyncio.run` again and again would otherwise use up the server's connections.
+A pool is opened on first use, so importing an application does not connect. It prepares statements where that is
+possible (may_prepare.py). A forked process begins without pools: the sockets belong to its parent, and so do the
+threads that serve them. The connections of a loop that has ended are closed: a program that calls `asyncio.run` again
+and again would otherwise use up the server's connections.
 
 All pools are closed when the interpreter begins to exit (`close_at_exit`). A call after that, or in a process that can
 start no thread, opens a new connection for itself.
@@ -12,7 +13,6 @@ import asyncio
 import atexit
 import logging
 import os
-import select
 import threading
 import weakref
 from collections.abc import AsyncIterator, Iterator
@@ -25,6 +25,7 @@ from psycopg_pool import AsyncConnectionPool, ConnectionPool, PoolClosed, PoolTi
 from orchestrator.config import Config
 from orchestrator.errors import DatabaseUnavailable
 from orchestrator.postgres import connect
+from orchestrator.postgres.idle_connections import alent, lent
 from orchestrator.postgres.may_prepare import prepare_if_possible, prepare_if_possible_async
 
 # Held for a moment only. A fork waits for it: no thread of the child would release a lock that another thread held.
@@ -54,7 +55,7 @@ class Pools:
         with ExitStack() as stack:
             try:
                 pool = self.sync()
-                connection = stack.enter_context(pool.connection(within_seconds))
+                connection = stack.enter_context(lent(pool, within_seconds))
             except PoolClosed:
                 connection = stack.enter_context(closing(connect.open_sync(self._info())))
                 connection.prepare_threshold = None
@@ -65,7 +66,7 @@ class Pools:
                 connect.open_sync(self._info()).close()
                 if not gave_up(pool):
                     raise self._exhausted() from error
-                connection = stack.enter_context(pool.connection())
+                connection = stack.enter_context(lent(pool))
             yield connection
 
     @asynccontextmanager
@@ -76,7 +77,7 @@ class Pools:
         async with AsyncExitStack() as stack:
             try:
                 pool = await self.on_loop()
-                connection = await stack.enter_async_context(pool.connection(within_seconds))
+                connection = await stack.enter_async_context(alent(pool, within_seconds))
             except PoolClosed:
                 connection = await connect.open_async(self._info())
                 stack.push_async_callback(connection.close)
@@ -87,7 +88,7 @@ class Pools:
                 await (await connect.open_async(self._info())).close()
                 if not gave_up(pool):
                     raise self._exhausted() from error
-                connection = await stack.enter_async_context(pool.connection())
+                connection = await stack.enter_async_context(alent(pool))
             yield connection
 
     def sync(self) -> ConnectionPool[psycopg.Connection[Any]]:
@@ -101,7 +102,6 @@ class Pools:
                     self._sync = ConnectionPool(
                         self._info(),
                         open=True,
-                        check=check,
                         configure=prepare_if_possible,
                         **self._settings(),
                     )
@@ -123,7 +123,6 @@ class Pools:
                 pool = AsyncConnectionPool(
                     self._info(),
                     open=False,
-                    check=acheck,
                     configure=prepare_if_possible_async,
                     **self._settings(),
                 )
@@ -258,25 +257,3 @@ def gave_up(pool: ConnectionPool[Any] | AsyncConnectionPool[Any]) -> bool:
     """Return whether a pool has stopped trying to connect. It stops after its last failed try, and its waiters get no
     error."""
     return pool.get_stats()["pool_size"] == 0
-
-
-def check(connection: psycopg.Connection[Any]) -> None:
-    """Detect without a round trip that the server has ended an idle connection.
-
-    The server's last message, or the end of the stream, is then unread in the socket. Without this check the first
-    enqueue after a restart of the server would be in doubt.
-    """
-    if unread(connection.fileno()):
-        ConnectionPool.check_connection(connection)
-
-
-async def acheck(connection: psycopg.AsyncConnection[Any]) -> None:
-    """The same on the event loop."""
-    if unread(connection.fileno()):
-        await AsyncConnectionPool.check_connection(connection)
-
-
-def unread(descriptor: int) -> bool:
-    poll = select.poll()
-    poll.register(descriptor, select.POLLIN)
-    return bool(poll.poll(0))

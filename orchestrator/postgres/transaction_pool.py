@@ -29,7 +29,7 @@ from psycopg.rows import tuple_row
 from orchestrator import events
 from orchestrator.errors import DatabaseUnavailable
 from orchestrator.postgres import connect, statement, transient_errors
-from orchestrator.postgres.pools import unread
+from orchestrator.postgres.idle_connections import is_broken
 from orchestrator.postgres.reconnect import LOOK_SECONDS, NotNow, Reconnect
 
 RESET_SESSION = statement.load(__file__, "reset_session.sql")
@@ -192,7 +192,7 @@ class TransactionPool:
                 displaced = others.pop() if connection is None and others else None
             if displaced is not None:
                 displaced.pgconn.finish()
-            if connection is None or not (connection.closed or unread(connection.fileno())):
+            if connection is None or not (is_broken(connection)):
                 return connection
             connection.pgconn.finish()
 

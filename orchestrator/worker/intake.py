@@ -121,9 +121,11 @@ class Intake:
         """Release the suspect, if there is one."""
         self._suspects.put_away()
 
-    def begin_anew(self, worker_id: UUID) -> None:
+    def begin_anew(self, worker_id: UUID, *, given_away: bool) -> None:
         """The worker has another id. A suspect was claimed under the old one: its lease is lost, or may be."""
         self.worker_id = worker_id
+        if given_away and (suspect := self._suspects.forget()) is not None:
+            self._ledger.leave((suspect,))
         self._suspects.put_away()
         self._idle.begin_anew()
         self._idle.wake()

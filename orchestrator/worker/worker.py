@@ -272,7 +272,7 @@ class Worker:
         """Go on under a new id: the database says that our leases are void, or by our own clock they may be."""
         silent_seconds = self._heartbeat.silent_seconds
         old, new = self._heartbeat.renounce()
-        self._intake.begin_anew(new)
+        self._intake.begin_anew(new, given_away=given_away)
         if given_away:
             events.emit(events.WorkerDeclaredDead(old, new, self._ledger.at_work))
             self._background.start(self._attempt_ender.drop("the worker was declared dead"))

@@ -9,11 +9,18 @@ from typing import Any
 import psycopg
 import pytest
 
-from orchestrator import DatabaseUnavailable, EnqueueInDoubt, EnqueueRefused, Orchestrator, events
+from orchestrator import (
+    DatabaseUnavailable,
+    EnqueueInDoubt,
+    EnqueueRefused,
+    Orchestrator,
+    PayloadRefused,
+    events,
+)
 from orchestrator.app import gather
 from tests.patience import PATIENCE_SECONDS
 from tests.proxy import Proxy
-from tests.worker.running import value
+from tests.worker.running import until, value
 
 TASKS = "SELECT count(*) FROM orchestrator.tasks"
 NUMBERS = "SELECT array_agg((payload ->> 'number')::int ORDER BY id) FROM orchestrator.tasks"
@@ -144,10 +151,10 @@ class Hole(Proxy):
         return lets
 
 
-def test_a_session_that_never_answers_holds_up_nobody_who_comes_later(
-    database_url: str, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+def test_a_session_that_never_answers_holds_up_nobody_else(
+    database_url: str, connection: psycopg.Connection
 ) -> None:
-    """They are sent on other connections."""
+    """Neither those that wait for it nor those that come later: they go on other connections."""
     with Hole(database_url) as proxy:
         app = Orchestrator(proxy.url, pool_timeout_seconds=5.0)
         far = app.task(name="far")(lambda number=0: None)
@@ -156,15 +163,64 @@ def test_a_session_that_never_answers_holds_up_nobody_who_comes_later(
             await far.aenqueue(number=0)
             proxy.swallow()
             stuck = asyncio.create_task(far.aenqueue(number=1))
+            early = [asyncio.create_task(far.aenqueue(number=n)) for n in range(2, 6)]
             await asyncio.to_thread(proxy.swallowed.wait, PATIENCE_SECONDS)
             proxy.heal()
-            monkeypatch.setattr(gather, "SLOW_SECONDS", 0.0)
-            await together(*(far.aenqueue(number=n) for n in range(2, 10)))
+            await together(*early, *(far.aenqueue(number=n) for n in range(6, 10)))
+            assert not stuck.done()
             proxy.cut()
             return (await together(stuck))[0]
 
         assert isinstance(running(app, main()), EnqueueInDoubt)
     assert [0, *range(2, 10)] == sorted(value(connection, NUMBERS))
+
+
+def test_a_server_that_hangs_gets_few_connections(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many coroutines wait."""
+    monkeypatch.setattr(gather, "SLOW_SECONDS", 0.02)
+    with Hole(database_url) as proxy:
+        app = Orchestrator(proxy.url)
+        far = app.task(name="far")(lambda number=0: None)
+
+        async def main() -> int:
+            await far.aenqueue(number=0)
+            proxy.swallow()
+            calls = [asyncio.create_task(far.aenqueue(number=n)) for n in range(50)]
+            await until(lambda: len(senders()) == gather.SLOW_MAX - 1, "the first is a caller's own")
+            await asyncio.sleep(10 * gather.SLOW_SECONDS)
+            found = len(senders())
+            for call in calls:
+                call.cancel()
+            proxy.cut()
+            proxy.heal()
+            return found
+
+        assert gather.SLOW_MAX - 1 == running(app, main())
+
+
+def test_one_that_only_the_database_refuses_fails_alone(
+    app: Orchestrator, note: Any, connection: psycopg.Connection
+) -> None:
+    """Its exception cannot be made from what it keeps."""
+    connection.execute("UPDATE orchestrator.settings SET payload_bytes_max = 100")
+
+    found = running(app, together(*(note.aenqueue(number=10**200 if n == 5 else n) for n in range(20))))
+
+    assert {5: PayloadRefused} == {
+        n: type(each) for n, each in enumerate(found) if isinstance(each, Exception)
+    }
+    assert 19 == value(connection, TASKS)
+
+
+def test_a_task_factory_that_takes_no_context_is_no_hindrance(app: Orchestrator, note: Any) -> None:
+    """As those of before Python 3.11."""
+
+    async def main() -> list[Any]:
+        loop = asyncio.get_running_loop()
+        loop.set_task_factory(lambda loop, job: asyncio.Task(job, loop=loop))
+        return await together(*(note.aenqueue(number=n) for n in range(5)))
+
+    assert {"Handle"} == {type(each).__name__ for each in running(app, main())}
 
 
 def senders() -> list[asyncio.Task[Any]]:

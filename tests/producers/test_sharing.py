@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack, ExitStack
 from typing import Any
 
 import psycopg
@@ -98,6 +99,41 @@ def test_a_full_pool_waits_and_then_names_the_setting_to_raise(
         asyncio.run(main())
 
     assert [2] == [row[0]["number"] for row in connection.execute("SELECT payload FROM orchestrator.tasks")]
+
+
+@pytest.mark.parametrize("colour", ["def", "async"])
+def test_idle_sessions_that_the_server_ended_cost_no_time(
+    colour: str, database_url: str, connection: psycopg.Connection
+) -> None:
+    """As after its restart. The pool's own check waits after each, and gives up before the last of these."""
+    app = Orchestrator(database_url, pool_size=8, pool_timeout_seconds=10.0)
+    note, pools = note_of(app), app._producer.pools
+
+    async def main() -> None:
+        async with AsyncExitStack() as stack:
+            for _ in range(8):
+                await stack.enter_async_context(pools.aconnection())
+        end_all()
+        await note.aenqueue(number=1)
+        await app.aclose()
+
+    def end_all() -> None:
+        ended = (
+            "SELECT count(pg_terminate_backend(pid, 5000)) FROM pg_stat_activity WHERE application_name = %s"
+        )
+        assert 8 == value(connection, ended, "orchestrator producer")
+
+    if colour == "async":
+        asyncio.run(main())
+    else:
+        with ExitStack() as stack:
+            for _ in range(8):
+                stack.enter_context(pools.connection())
+        end_all()
+        note.enqueue(number=1)
+        app.close()
+
+    assert 1 == value(connection, TASKS)
 
 
 @pytest.fixture

@@ -9,9 +9,11 @@ import psycopg
 import pytest
 from psycopg import errors, sql
 
+from orchestrator import Orchestrator, Snooze
 from orchestrator.schema import migrate
 from tests.schema.catalog import everything
 from tests.schema.rows import one, put, read
+from tests.worker.running import statuses, until, working
 
 # As the generated column of revision 0001 computed it.
 ROWS: LiteralString = (
@@ -54,6 +56,22 @@ def test_a_manual_change_moves_the_task_to_its_place(
     connection.execute(
         sql.SQL("UPDATE orchestrator.tasks SET {} WHERE id = {}").format(sql.SQL(change), task_id)
     )
+
+    assert 0 == one(connection, MISPLACED)
+
+
+async def test_a_task_that_a_worker_puts_off_moves_to_its_new_place(
+    app: Orchestrator, connection: psycopg.Connection
+) -> None:
+    """The worker's statement names no position."""
+
+    @app.task(name="later")
+    async def later() -> None:
+        raise Snooze(3600)
+
+    later.enqueue()
+    async with working(app):
+        await until(lambda: {"scheduled": 1} == statuses(connection), "it is put off")
 
     assert 0 == one(connection, MISPLACED)
 

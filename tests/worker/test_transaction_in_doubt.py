@@ -145,7 +145,7 @@ async def test_a_handler_that_goes_on_after_its_lost_commit_loses_its_slot(
     """Its worker was declared dead during the COMMIT, and waited for the answer before it left the handler behind."""
     monkeypatch.setattr(end_attempts, "CANCEL_SECONDS", 0.1)
     connection.execute(SLOW_COMMIT.format(seconds=PATIENCE_SECONDS))
-    app = make_app(poll_seconds=0.1, heartbeat_seconds=0.1, dead_after_seconds=0.5)
+    app = make_app(poll_seconds=0.1, heartbeat_seconds=0.1)
     let_go = asyncio.Event()
     asked_to_wait: list[object] = []
     leave_behind = AttemptEnder._leave_behind

@@ -36,8 +36,8 @@ MUTANTS = (
     mutant(
         "nobody-sends-what-has-come-meanwhile",
         GATHER,
-        "            sender.add_done_callback(self._sent)\n",
-        "            sender.add_done_callback(self._senders.discard)\n",
+        "        self._senders.discard(sender)\n        self._end(sending)\n",
+        "        self._senders.discard(sender)\n",
         why="Coroutines that enqueue at the same time wait for ever.",
         suites=("producers/test_gather.py",),
     ),

@@ -74,7 +74,7 @@ MUTANTS = (
     mutant(
         "a-rest-that-goes-on-with-tasks",
         "orchestrator/lead/leader.py",
-        "(rested and not self._rests())",
+        "self._rests() != rested",
         "False",
         why="The samples of a single worker are a minute old during a burst.",
         suites=("lead/test_leader.py::test_a_leader_that_rests_goes_on_when_it_holds_tasks",),
@@ -82,8 +82,8 @@ MUTANTS = (
     mutant(
         "a-rest-that-outlives-the-term",
         "orchestrator/lead/leader.py",
-        "self._leadership != leadership or (rested",
-        "(rested",
+        "self._leadership != leadership or self._rests()",
+        "self._rests()",
         why="A single worker leads again only after its rest.",
         suites=("lead/test_leader.py::test_a_leader_that_rests_stands_again_as_soon_as_its_term_is_over",),
     ),
