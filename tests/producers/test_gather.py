@@ -27,6 +27,12 @@ NUMBERS = "SELECT array_agg((payload ->> 'number')::int ORDER BY id) FROM orches
 TRANSACTIONS = "SELECT count(DISTINCT xmin::text) FROM orchestrator.tasks"
 
 
+@pytest.fixture(autouse=True)
+def _never_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a set that nobody sends would be sent after 2 s."""
+    monkeypatch.setattr(gather, "SLOW_SECONDS", 3600.0)
+
+
 def running(app: Orchestrator, main: Any) -> Any:
     """Run a coroutine, and close the pool of its loop."""
 
@@ -152,9 +158,10 @@ class Hole(Proxy):
 
 
 def test_a_session_that_never_answers_holds_up_nobody_else(
-    database_url: str, connection: psycopg.Connection
+    database_url: str, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Neither those that wait for it nor those that come later: they go on other connections."""
+    monkeypatch.setattr(gather, "SLOW_SECONDS", 2.0)
     with Hole(database_url) as proxy:
         app = Orchestrator(proxy.url, pool_timeout_seconds=5.0)
         far = app.task(name="far")(lambda number=0: None)
