@@ -259,7 +259,6 @@ class Leader:
         self._trusted_until = trusted_until
         self._elected_at = time.monotonic()
         self._beacon_lost = None
-        self._alone = False  # a worker may have come since the last look
         self._look_seconds = FOREVER_SECONDS
         self._urgent.begin()
         self._housekeeping.begin()
