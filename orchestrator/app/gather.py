@@ -122,7 +122,9 @@ class Gathering:
             try:
                 connection = await stack.enter_async_context(self._pools.aconnection())
             except Exception as error:
-                give_up(waited, error)
+                # Another sender may have taken some of them meanwhile, and answers those.
+                waiting = {answer for _, answer in self._waiting}
+                give_up((each for each in waited if each[1] in waiting), error)
                 raise
             yield connection
 
