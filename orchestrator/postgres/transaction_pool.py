@@ -192,7 +192,7 @@ class TransactionPool:
                 displaced = others.pop() if connection is None and others else None
             if displaced is not None:
                 displaced.pgconn.finish()
-            if connection is None or not (is_broken(connection)):
+            if connection is None or not is_broken(connection):
                 return connection
             connection.pgconn.finish()
 

@@ -326,17 +326,21 @@ def test_a_group_does_nothing_in_another_term(
     assert 1 == len(rounds)
 
 
+def let_it_rest(made: Wheel, done: threading.Semaphore) -> None:
+    """Return when the leader rests. Its first turns come before it knows that it is alone, so it takes a few."""
+    made.look()
+    assert done.acquire(timeout=PATIENCE_SECONDS)
+    while done.acquire(timeout=0.5):
+        made.look()
+
+
 def test_a_leader_that_is_alone_rests_until_another_worker_comes(
     wheel: Callable[..., Wheel], candidate: Make
 ) -> None:
     """Nobody can be lost, and no task can be late. When another worker comes, the duty is due at once."""
     done = threading.Semaphore(0)
     made = wheel([Duty("d", 0.01, counting(done), rest_seconds=3600.0)])
-    made.look()
-    assert done.acquire(timeout=PATIENCE_SECONDS)
-    # Its first turns came before it knew that it was alone, so it rests only after a later one.
-    while done.acquire(timeout=0.5):
-        made.look()
+    let_it_rest(made, done)
 
     candidate()
     made.look()
@@ -381,11 +385,8 @@ def test_a_leader_that_rests_goes_on_when_it_holds_tasks(wheel: Callable[..., Wh
     """Both groups, at its next beat: a burst shows in the samples."""
     urgent, house = threading.Semaphore(0), threading.Semaphore(0)
     made = wheel(*([Duty("d", 0.01, counting(done), rest_seconds=3600.0)] for done in (urgent, house)))
-    made.look()
     for done in (urgent, house):
-        assert done.acquire(timeout=PATIENCE_SECONDS)
-        while done.acquire(timeout=0.5):
-            made.look()
+        let_it_rest(made, done)
 
     made.is_idle = False
     made.look()
@@ -399,10 +400,7 @@ def test_a_leader_that_rests_stands_again_as_soon_as_its_term_is_over(
     """Not when its rest is over."""
     done = threading.Semaphore(0)
     made = wheel([Duty("d", 0.01, counting(done), rest_seconds=3600.0)])
-    made.look()
-    assert done.acquire(timeout=PATIENCE_SECONDS)
-    while done.acquire(timeout=0.5):
-        made.look()
+    let_it_rest(made, done)
 
     connection.execute("UPDATE orchestrator.workers SET is_leader = false")
     made.look()

@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections import Counter
+from contextlib import AsyncExitStack
 from contextvars import ContextVar
 from typing import Any
 
@@ -18,6 +19,7 @@ from orchestrator import (
     events,
 )
 from orchestrator.app import gather
+from orchestrator.postgres import connect
 from tests.patience import PATIENCE_SECONDS
 from tests.proxy import Proxy
 from tests.worker.running import until, value
@@ -29,7 +31,7 @@ TRANSACTIONS = "SELECT count(DISTINCT xmin::text) FROM orchestrator.tasks"
 
 @pytest.fixture(autouse=True)
 def _never_slow(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else a set that nobody sends would be sent after 2 s."""
+    """Turn the limit of a slow set off: after it another sender would send what the first one forgot."""
     monkeypatch.setattr(gather, "SLOW_SECONDS", 3600.0)
 
 
@@ -228,6 +230,39 @@ def test_a_task_factory_that_takes_no_context_is_no_hindrance(app: Orchestrator,
         return await together(*(note.aenqueue(number=n) for n in range(5)))
 
     assert {"Handle"} == {type(each).__name__ for each in running(app, main())}
+
+
+def test_what_another_sender_has_taken_does_not_fail_for_want_of_a_connection(
+    database_url: str, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A sender gives up at the pool's timeout, at the moment when the next one gets a connection."""
+    monkeypatch.setattr(gather, "SLOW_SECONDS", 0.5)
+    app = Orchestrator(database_url, pool_size=1, pool_timeout_seconds=1.5)
+    note = app.task(name="note")(lambda number=0: None)
+    probes: list[str] = []
+
+    async def main() -> list[Any]:
+        async with AsyncExitStack() as held:
+            await held.enter_async_context(app._producer.pools.aconnection())
+
+            async def probe(info: str, **given: Any) -> Any:
+                probes.append(info)
+                if len(probes) == 2:  # the first is that of the caller whose request found none on its way
+                    await held.aclose()
+                    (gathering,) = app._producer._gatherings.values()
+                    while gathering._waiting:  # noqa: ASYNC110 - until the next sender has taken it
+                        await asyncio.sleep(0)
+                return await open_async(info, **given)
+
+            monkeypatch.setattr(connect, "open_async", probe)
+            return await together(note.aenqueue(number=0), note.aenqueue(number=1))
+
+    open_async = connect.open_async
+    first, second = running(app, main())
+
+    assert isinstance(first, DatabaseUnavailable)
+    assert second.created
+    assert [1] == value(connection, NUMBERS)
 
 
 def senders() -> list[asyncio.Task[Any]]:
