@@ -35,16 +35,18 @@ def new_lease() -> int:
 class Answer:
     """The result of a claim, not read yet: the server is free for the next statement."""
 
-    __slots__ = ("_cursor", "_positions", "_queues", "seconds")
+    __slots__ = ("_batch_size", "_cursor", "_positions", "_queues", "seconds")
 
     def __init__(
         self,
         cursor: psycopg.AsyncCursor[Claimed],
         queues: Sequence[str],
+        batch_size: int,
         positions: ScanPositions | None,
         seconds: float,
     ) -> None:
         self._cursor = cursor
+        self._batch_size = batch_size
         self._queues = queues
         self._positions = positions
         self.seconds = seconds
@@ -62,7 +64,12 @@ class Answer:
             rank = {queue: n for n, queue in enumerate(self._queues)}
             tasks.sort(key=lambda task: rank[task.queue])
         if self._positions is not None:
-            self._positions.learn(tasks, self.seconds, round_trip_seconds=round_trip_seconds)
+            self._positions.learn(
+                tasks,
+                self.seconds,
+                is_full=len(tasks) >= self._batch_size,
+                round_trip_seconds=round_trip_seconds,
+            )
         return tasks
 
 
@@ -84,7 +91,7 @@ async def batch(
     begun_at = time.monotonic()
     cursor = connection.cursor(row_factory=claimed, binary=True)
     await cursor.execute(CLAIM, given | where | {"payload_bytes": payload_bytes})
-    return Answer(cursor, queues, positions, time.monotonic() - begun_at)
+    return Answer(cursor, queues, batch_size, positions, time.monotonic() - begun_at)
 
 
 def where_to_look(

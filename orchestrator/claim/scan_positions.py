@@ -10,6 +10,10 @@ order it has emptied, one for each priority in use. Once a look at everything is
               a task that was missed (it was locked, was given back, or was committed late)
               nothing found for a while: look at everything, for a twentieth of the time
 
+A look into the stretches that a full claim has cut off goes on at once, behind the last task found: whoever misses one
+task often misses hundreds, of one set that was committed late. It passes each dead entry once, however many claims it
+takes.
+
 A task that is more urgent than any before lies beside the stretches. The next claim finds it.
 """
 
@@ -113,7 +117,9 @@ class ScanPositions:
         self._slice = self._slices = 0
         self._cheap = 0  # how many slices in a row were cheap
         self._look_inside_at = 0.0
-        self._is_looking_inside = False
+        # What the present look has not seen yet, inside the stretches of each queue.
+        self._unseen: dict[str, tuple[Place, Place]] = {}
+        self._is_slice = False
         self._found_at = time.monotonic()
         self._look_at_all_at = 0.0
         self._is_looking_at_all = True
@@ -122,35 +128,61 @@ class ScanPositions:
     def ranges(self, queues: Sequence[str]) -> list[Range] | None:
         """Return where the next claim should look, with the queues in this order; None: everywhere."""
         now = time.monotonic()
-        self._is_looking_at_all = not self.is_costly or (
-            now - self._found_at > IDLE_SECONDS and now >= self._look_at_all_at
+        self._is_looking_at_all = not self._unseen and (
+            not self.is_costly or (now - self._found_at > IDLE_SECONDS and now >= self._look_at_all_at)
         )
         if self._is_looking_at_all:
+            self._is_slice = False
+            if self.is_costly:
+                self._unseen = dict.fromkeys(queues, (FRONT, BACK))
             return None
-        self._is_looking_inside = now >= self._look_inside_at
-        found = []
-        for queue in queues:
-            trail = self._trails.get(queue)
-            if trail is None:
-                found.append(Range(queue, FRONT, BACK))
-                continue
-            parts = list(trail.beside(self._reach))
-            if self._is_looking_inside and (slices := trail.slices(self._reach, self._cuts)):
-                self._slices = max(self._slices, len(slices))
-                parts.append(slices[self._slice % len(slices)])
-                parts.sort()
-            found += [Range(queue, after, before) for after, before in parts if after < before]
-        return found
+        if not self._unseen and now >= self._look_inside_at:
+            self._is_slice, self._unseen = True, dict(self._next_slices(queues))
+            # Without a stretch, as after too many of them, each claim looks at everything.
+            self._is_looking_at_all = not self._unseen
+        return [
+            Range(queue, after, before)
+            for queue in queues
+            for after, before in self._parts(queue)
+            if after < before
+        ]
 
-    def learn(self, tasks: Sequence[Claimed], seconds: float, *, round_trip_seconds: float = 0.0) -> None:
-        """Note what a claim found, in the order of each queue, how long it took, and how long a round trip takes."""
+    def _next_slices(self, queues: Sequence[str]) -> Iterable[tuple[str, tuple[Place, Place]]]:
+        for queue in queues:
+            if (trail := self._trails.get(queue)) and (slices := trail.slices(self._reach, self._cuts)):
+                self._slices = max(self._slices, len(slices))
+                yield queue, slices[self._slice % len(slices)]
+
+    def _parts(self, queue: str) -> list[tuple[Place, Place]]:
+        """Return where to look in one queue: beside its stretches, and what the present look has not seen of them."""
+        trail = self._trails.get(queue)
+        parts = list(trail.beside(self._reach)) if trail is not None else [(FRONT, BACK)]
+        return joined([*parts, self._unseen[queue]]) if queue in self._unseen else parts
+
+    def learn(
+        self,
+        tasks: Sequence[Claimed],
+        seconds: float,
+        *,
+        is_full: bool = False,
+        round_trip_seconds: float = 0.0,
+    ) -> None:
+        """Note what a claim found, in the order of each queue, whether it found as many as it wanted, how long it took,
+        and how long a round trip takes."""
         now = time.monotonic()
         if tasks:
             self._found_at = now
-        for queue, found in groupby(tasks, key=attrgetter("queue")):
+        unseen = dict(self._unseen) if is_full else {}
+        for queue, group in groupby(tasks, key=attrgetter("queue")):
+            found = list(group)
             trail = self._trails.setdefault(queue, Trail())
-            for first, last in runs(list(found)):
+            for first, last in runs(found):
                 trail.note(first, last)
+            if queue in unseen:
+                after, before = unseen[queue]
+                unseen[queue] = max(after, PLACE(found[-1])), before
+        unseen = {queue: part for queue, part in unseen.items() if part[0] < part[1]}
+        has_looked, self._unseen = unseen != self._unseen, unseen
         payload_bytes = sum(map(len, map(PAYLOAD, tasks)))
         was_costly = seconds > (
             COSTLY_SECONDS
@@ -166,16 +198,23 @@ class ScanPositions:
                 return
             self.is_costly = True
             self._look_inside_at = self._look_at_all_at = now + seconds / SHARE
-        elif self._is_looking_inside:
+        elif has_looked:
             self._has_looked_inside(seconds, was_costly=was_costly)
         elif was_costly:
             # There are still many dead entries on our way: they lie before what we have claimed ourselves.
             self._reach = min(self._reach * 4, 1_000_000 * HOUR)
 
     def _has_looked_inside(self, seconds: float, *, was_costly: bool) -> None:
-        self._slice += 1
-        self._cheap = 0 if was_costly else self._cheap + 1
+        if was_costly:
+            self._cheap = -1
+        if self._unseen:
+            return
         self._look_inside_at = time.monotonic() + seconds / SHARE
+        if not self._is_slice:
+            self._look_at_all_at = self._look_inside_at
+            return
+        self._slice += 1
+        self._cheap += 1
         if seconds > 2 * SLICE_SECONDS:
             self._cuts = min(self._cuts * 2, CUTS_MAX)
         elif self._cheap > self._slices and self._cuts > 1:
@@ -184,6 +223,17 @@ class ScanPositions:
         elif self._cheap > self._slices:
             # A look at everything was cheap: the dead entries are gone.
             self._forget()
+
+
+def joined(parts: list[tuple[Place, Place]]) -> list[tuple[Place, Place]]:
+    """Return ranges in order, and those that overlap as one: a claim that met a task twice would find too few."""
+    found: list[tuple[Place, Place]] = []
+    for after, before in sorted(parts):
+        if found and after < found[-1][1]:
+            found[-1] = found[-1][0], max(found[-1][1], before)
+        else:
+            found.append((after, before))
+    return found
 
 
 def runs(tasks: Sequence[Claimed]) -> Iterable[tuple[Place, Place]]:

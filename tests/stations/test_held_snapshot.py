@@ -148,6 +148,25 @@ def test_a_task_that_was_locked_is_found_within_a_cycle_of_slices(
             assert looks <= 4 * 8
 
 
+def test_a_set_that_was_committed_late_is_found_by_one_look(
+    database_url: str, connection: psycopg.Connection, worker: Mate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The look goes on from claim to claim, behind the tasks that it has found; no claim waits for the next look."""
+    never_look_inside(monkeypatch)
+    with snapshot(database_url):
+        connection.execute(FILL, {"priorities": PRIORITIES, "count": 3500})
+        with locked(database_url, 500) as ids:
+            remembered = drained(worker, ScanPositions(), 3000)
+        # On a machine of any speed.
+        monkeypatch.setattr(scan_positions, "COSTLY_SECONDS", -1.0)
+        look_once(monkeypatch)
+
+        claims = [[task.id for task in worker.claim(batch_size=50, positions=remembered)] for _ in range(11)]
+
+    assert [*[50] * 10, 0] == [len(found) for found in claims]
+    assert ids == [task_id for found in claims for task_id in found]
+
+
 def status_is(connection: psycopg.Connection, status: str, ids: list[int]) -> list[int]:
     rows = connection.execute(
         "SELECT id FROM orchestrator.tasks WHERE id = ANY (%s) AND status = %s ORDER BY position, id",
@@ -161,10 +180,15 @@ def never_look_inside(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scan_positions, "SHARE", 1e-9)
 
 
-def look_inside_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Use all the time for looks inside, from now on."""
+def look_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One look at everything is due, and no other while this test runs."""
     later = SimpleNamespace(monotonic=lambda: time.monotonic() + 1e10)
     monkeypatch.setattr(scan_positions, "time", later)
+
+
+def look_inside_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Use all the time for looks inside, from now on."""
+    look_once(monkeypatch)
     monkeypatch.setattr(scan_positions, "SHARE", 1e9)
 
 

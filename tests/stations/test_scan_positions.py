@@ -244,6 +244,65 @@ def test_a_cycle_of_slices_shows_every_place_once(clock: Clock, doublings: int) 
     assert {slices} == {sum(looked_at(ranges, spot) for ranges in cycle) for spot in outside}
 
 
+def test_a_look_that_a_full_claim_cut_off_goes_on_behind_the_last_task(clock: Clock) -> None:
+    """At once, until a claim is not full: a set that was committed late is found at the speed of any other."""
+    made = costly([Spot(LOW), Spot(LOW + 1000)])
+    look_inside(made, clock)
+    clock.now += 1000.0
+    assert 1 == sees(made, Spot(LOW + 10))
+    for n in (1, 2, 3):
+        made.learn(tasks([Spot(LOW + 10 * n)]), VERY_COSTLY, is_full=True)
+        assert [0, 0, 1, 1] == [sees(made, Spot(LOW + p)) for p in (9, 10 * n, 10 * n + 1, 1000)]
+
+    made.learn(tasks([Spot(LOW + 40)]), CHEAP)
+
+    assert 0 == sees(made, Spot(LOW + 41))
+
+
+def test_a_look_at_everything_goes_on_too(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It passes the dead entries of a long backlog once, not once for each claim."""
+    made = costly([Spot(HIGH), Spot(HIGH + 1000), Spot(LOW), Spot(LOW + 1000)])
+    look_inside(made, clock)
+    monkeypatch.setattr(scan_positions, "IDLE_SECONDS", 1.0)
+    clock.now += 1000.0
+    assert made.ranges(["default"]) is None
+
+    made.learn(tasks([Spot(HIGH + 500)]), VERY_COSTLY, is_full=True)
+    first = [sees(made, Spot(p)) for p in (HIGH + 400, HIGH + 500, HIGH + 600, LOW + 500)]
+    made.learn(tasks([Spot(LOW + 500)]), VERY_COSTLY, is_full=True)
+    second = [sees(made, Spot(p)) for p in (HIGH + 600, LOW + 400, LOW + 500, LOW + 600)]
+    made.learn([], VERY_COSTLY)
+    last = [sees(made, Spot(p)) for p in (HIGH + 600, LOW + 600)]
+
+    assert ([0, 0, 1, 1], [0, 0, 0, 1], [0, 0]) == (first, second, last)
+    assert made.is_costly
+
+
+def test_a_look_that_found_more_urgent_tasks_first_is_not_over(clock: Clock) -> None:
+    """The claim was full before it came to the slice. Its time says nothing about dead entries there."""
+    made = costly([Spot(LOW), Spot(LOW + 1000)])
+    clock.now += 1000.0
+    for n in range(10):
+        assert 1 == sees(made, Spot(LOW - 1))
+        made.learn(tasks([Spot(HIGH + n)]), CHEAP, is_full=True)
+    assert made.is_costly
+
+    made.learn([], CHEAP)
+
+    assert 0 == sees(made, Spot(LOW - 1))
+
+
+def test_without_a_stretch_one_fast_claim_is_enough(clock: Clock) -> None:
+    """Each claim looks at everything then, however full it is."""
+    made = costly([Spot(n * HOUR) for n in range(STRETCHES_MAX)], [Spot(STRETCHES_MAX * HOUR)])
+    clock.now += 1000.0
+    assert [Range("default", FRONT, BACK)] == made.ranges(["default"])
+
+    made.learn(tasks([Spot(STRETCHES_MAX * HOUR + 1)]), CHEAP, is_full=True)
+
+    assert not made.is_costly
+
+
 def test_fast_slices_become_larger(clock: Clock) -> None:
     """Only after a whole cycle: one fast slice says nothing about the others."""
     made = costly([Spot(LOW)])
@@ -375,3 +434,42 @@ def test_each_position_is_looked_at_within_a_cycle(
         for queue in queues:
             parts = [part for part in ranges if part.queue == queue]
             assert all(one.before[0] <= other.after[0] for one, other in pairwise(parts))
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    claims=claims,
+    late=st.sets(spots, min_size=1, max_size=30),
+    batch_size=st.integers(1, 8),
+    is_idle=st.booleans(),
+    doublings=st.integers(0, 3),
+)
+def test_late_tasks_are_found_without_a_pause_between_full_claims(
+    claims: list[list[Spot]], late: set[Spot], batch_size: int, is_idle: bool, doublings: int
+) -> None:
+    """Wherever they are. A claim may meet a task only once, or it would find fewer than there are."""
+    clock, queues, left = Clock(), ["a", "b", "c"], late.copy()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(scan_positions, "time", clock)
+        patch.setattr(scan_positions, "IDLE_SECONDS", float("inf"))
+        made = costly(*claims)
+        for _ in range(doublings):
+            clock.now += 1000.0
+            made.ranges(queues)
+            made.learn([], VERY_COSTLY)
+        patch.setattr(scan_positions, "IDLE_SECONDS", 1.0 if is_idle else float("inf"))
+        looks = 0
+        while left:
+            clock.now += 1000.0
+            looks += 1
+            # A look at everything finds all of them, in full claims; a slice finds all that it shows.
+            is_full = True
+            while is_full:
+                ranges = made.ranges(queues) or [Range(queue, FRONT, BACK) for queue in queues]
+                assert all(looked_at(ranges, spot) <= 1 for spot in late)
+                seen = sorted((s for s in left if looked_at(ranges, s)), key=lambda s: (s.queue, s.place))
+                found = seen[:batch_size]
+                left -= set(found)
+                is_full = len(found) == batch_size
+                made.learn(tasks(found), SLICE_SECONDS, is_full=is_full)
+            assert looks <= (1 if is_idle else (2**doublings + 1) * STRETCHES_MAX)

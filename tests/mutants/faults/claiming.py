@@ -8,6 +8,7 @@ SWEEP = "orchestrator/claim/sweep.sql"
 INTAKE = "orchestrator/worker/intake.py"
 LEDGER = "orchestrator/worker/ledger.py"
 WORKER = "orchestrator/worker/worker.py"
+POSITIONS = "orchestrator/claim/scan_positions.py"
 
 MUTANTS = (
     mutant(
@@ -228,5 +229,29 @@ MUTANTS = (
         "RELEASED",
         why="A deploy in the wrong order makes a loop as fast as the database can turn.",
         suites=("worker/test_serving.py::test_an_unknown_type_waits_for_a_worker_that_knows_it",),
+    ),
+    mutant(
+        "cut-off-look-is-over",
+        POSITIONS,
+        "unseen = dict(self._unseen) if is_full else {}",
+        "unseen = {}",
+        why="While a snapshot is held, a set that was committed late runs at a slot's worth of tasks for each look.",
+        suites=("stations/test_held_snapshot.py",),
+    ),
+    mutant(
+        "cut-off-look-begins-anew",
+        POSITIONS,
+        "unseen[queue] = max(after, PLACE(found[-1])), before",
+        "unseen[queue] = after, before",
+        why="Each claim passes the same dead entries, and the look never ends while claims are full.",
+        suites=("stations/test_scan_positions.py",),
+    ),
+    mutant(
+        "look-overlaps-the-ranges-beside",
+        POSITIONS,
+        "return joined([*parts, self._unseen[queue]])",
+        "return sorted([*parts, self._unseen[queue]])",
+        why="A claim meets a task twice, finds fewer than there are, and the look ends early.",
+        suites=("stations/test_scan_positions.py",),
     ),
 )
