@@ -35,19 +35,21 @@ def new_lease() -> int:
 class Answer:
     """The result of a claim, not read yet: the server is free for the next statement."""
 
-    __slots__ = ("_batch_size", "_cursor", "_positions", "_queues", "seconds")
+    __slots__ = ("_batch_size", "_cursor", "_limits", "_positions", "_queues", "seconds")
 
     def __init__(
         self,
         cursor: psycopg.AsyncCursor[Claimed],
         queues: Sequence[str],
         batch_size: int,
+        limits: Sequence[int] | None,
         positions: ScanPositions | None,
         seconds: float,
     ) -> None:
         self._cursor = cursor
-        self._batch_size = batch_size
         self._queues = queues
+        self._batch_size = batch_size
+        self._limits = limits
         self._positions = positions
         self.seconds = seconds
 
@@ -67,7 +69,8 @@ class Answer:
             self._positions.learn(
                 tasks,
                 self.seconds,
-                is_full=len(tasks) >= self._batch_size,
+                wanted=self._batch_size,
+                limits=None if self._limits is None else dict(zip(self._queues, self._limits, strict=True)),
                 round_trip_seconds=round_trip_seconds,
             )
         return tasks
@@ -91,7 +94,7 @@ async def batch(
     begun_at = time.monotonic()
     cursor = connection.cursor(row_factory=claimed, binary=True)
     await cursor.execute(CLAIM, given | where | {"payload_bytes": payload_bytes})
-    return Answer(cursor, queues, batch_size, positions, time.monotonic() - begun_at)
+    return Answer(cursor, queues, batch_size, limits, positions, time.monotonic() - begun_at)
 
 
 def where_to_look(

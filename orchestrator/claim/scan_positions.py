@@ -10,16 +10,15 @@ order it has emptied, one for each priority in use. Once a look at everything is
               a task that was missed (it was locked, was given back, or was committed late)
               nothing found for a while: look at everything, for a twentieth of the time
 
-A look into the stretches that a full claim has cut off goes on at once, behind the last task found: whoever misses one
-task often misses hundreds, of one set that was committed late. It passes each dead entry once, however many claims it
-takes.
+A set that is committed late is often hundreds of missed tasks. So a look that finds missed tasks goes on in the
+next claim, behind the last of them, if its claim found all that it wanted.
 
 A task that is more urgent than any before lies beside the stretches. The next claim finds it.
 """
 
 import time
 from bisect import insort
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from operator import attrgetter
@@ -28,7 +27,7 @@ from orchestrator.task.claimed import Claimed
 
 # A place in the order: position and id.
 Place = tuple[int, int]
-PLACE, PAYLOAD = attrgetter("position", "id"), attrgetter("payload")
+PLACE, PAYLOAD, QUEUE = attrgetter("position", "id"), attrgetter("payload"), attrgetter("queue")
 FRONT: Place = (-(2**63), -(2**63))
 BACK: Place = (2**63 - 1, 2**63 - 1)
 HOUR = 3_600_000_000  # in units of a position, which is microseconds
@@ -117,9 +116,10 @@ class ScanPositions:
         self._slice = self._slices = 0
         self._cheap = 0  # how many slices in a row were cheap
         self._look_inside_at = 0.0
-        # What the present look has not seen yet, inside the stretches of each queue.
-        self._unseen: dict[str, tuple[Place, Place]] = {}
+        # Where the present look is, inside the stretches of each queue, and how long its slowest claim took.
+        self._inside: dict[str, tuple[Place, Place]] = {}
         self._is_slice = False
+        self._slowest = 0.0
         self._found_at = time.monotonic()
         self._look_at_all_at = 0.0
         self._is_looking_at_all = True
@@ -128,18 +128,17 @@ class ScanPositions:
     def ranges(self, queues: Sequence[str]) -> list[Range] | None:
         """Return where the next claim should look, with the queues in this order; None: everywhere."""
         now = time.monotonic()
-        self._is_looking_at_all = not self._unseen and (
+        self._is_looking_at_all = not self._inside and (
             not self.is_costly or (now - self._found_at > IDLE_SECONDS and now >= self._look_at_all_at)
         )
         if self._is_looking_at_all:
             self._is_slice = False
-            if self.is_costly:
-                self._unseen = dict.fromkeys(queues, (FRONT, BACK))
             return None
-        if not self._unseen and now >= self._look_inside_at:
-            self._is_slice, self._unseen = True, dict(self._next_slices(queues))
+        if not self._inside and now >= self._look_inside_at:
+            self._inside = dict(self._next_slices(queues))
+            self._is_slice = bool(self._inside)
             # Without a stretch, as after too many of them, each claim looks at everything.
-            self._is_looking_at_all = not self._unseen
+            self._is_looking_at_all = not self._is_slice
         return [
             Range(queue, after, before)
             for queue in queues
@@ -154,42 +153,41 @@ class ScanPositions:
                 yield queue, slices[self._slice % len(slices)]
 
     def _parts(self, queue: str) -> list[tuple[Place, Place]]:
-        """Return where to look in one queue: beside its stretches, and what the present look has not seen of them."""
+        """Return where to look in one queue: beside its stretches, and inside them where the present look is."""
         trail = self._trails.get(queue)
         parts = list(trail.beside(self._reach)) if trail is not None else [(FRONT, BACK)]
-        return joined([*parts, self._unseen[queue]]) if queue in self._unseen else parts
+        return joined([*parts, self._inside[queue]]) if queue in self._inside else parts
 
     def learn(
         self,
         tasks: Sequence[Claimed],
         seconds: float,
         *,
-        is_full: bool = False,
+        wanted: int | None = None,
+        limits: Mapping[str, int] | None = None,
         round_trip_seconds: float = 0.0,
     ) -> None:
-        """Note what a claim found, in the order of each queue, whether it found as many as it wanted, how long it took,
-        and how long a round trip takes."""
+        """Note what a claim found, in the order of each queue, how many it wanted in all and of each queue, how long
+        it took, and how long a round trip takes."""
         now = time.monotonic()
         if tasks:
             self._found_at = now
-        unseen = dict(self._unseen) if is_full else {}
-        for queue, group in groupby(tasks, key=attrgetter("queue")):
+        is_full = wanted is not None and len(tasks) >= wanted
+        looks = self._is_looking_at_all and self.is_costly
+        goes_on: dict[str, tuple[Place, Place]] = {}
+        was_seen = True
+        for queue, group in groupby(tasks, key=QUEUE):
             found = list(group)
             trail = self._trails.setdefault(queue, Trail())
+            part = (FRONT, BACK) if looks else self._inside.get(queue)
+            if part and (is_full or (limits and len(found) >= limits[queue])):
+                was_seen &= PLACE(found[-1]) > part[0]
+                if missed := self._last_missed(trail, found, part):
+                    goes_on[queue] = missed, part[1]
             for first, last in runs(found):
                 trail.note(first, last)
-            if queue in unseen:
-                after, before = unseen[queue]
-                unseen[queue] = max(after, PLACE(found[-1])), before
-        unseen = {queue: part for queue, part in unseen.items() if part[0] < part[1]}
-        has_looked, self._unseen = unseen != self._unseen, unseen
-        payload_bytes = sum(map(len, map(PAYLOAD, tasks)))
-        was_costly = seconds > (
-            COSTLY_SECONDS
-            + ROUND_TRIPS * round_trip_seconds
-            + COSTLY_SECONDS_FOR_EACH * len(tasks)
-            + COSTLY_SECONDS_FOR_EACH_BYTE * payload_bytes
-        )
+        has_looked, self._inside = bool(self._inside), goes_on
+        was_costly = passed_many(tasks, seconds, round_trip_seconds)
         if self._is_looking_at_all:
             if not was_costly:
                 if self.is_costly:
@@ -197,25 +195,36 @@ class ScanPositions:
                     self._forget()
                 return
             self.is_costly = True
-            self._look_inside_at = self._look_at_all_at = now + seconds / SHARE
+            self._has_looked(seconds)
         elif has_looked:
-            self._has_looked_inside(seconds, was_costly=was_costly)
+            if was_costly or not was_seen:
+                self._cheap = -1
+            self._has_looked(seconds)
         elif was_costly:
             # There are still many dead entries on our way: they lie before what we have claimed ourselves.
             self._reach = min(self._reach * 4, 1_000_000 * HOUR)
 
-    def _has_looked_inside(self, seconds: float, *, was_costly: bool) -> None:
-        if was_costly:
-            self._cheap = -1
-        if self._unseen:
+    def _last_missed(self, trail: Trail, found: Sequence[Claimed], part: tuple[Place, Place]) -> Place | None:
+        """Return the place of the last task that only a look into this part of the stretches finds."""
+        beside = list(trail.beside(self._reach))
+        for place in map(PLACE, reversed(found)):
+            if part[0] < place < part[1] and not any(after < place < before for after, before in beside):
+                return place
+        return None
+
+    def _has_looked(self, seconds: float) -> None:
+        """A claim of a look was answered. When it was the last, decide when the next look is due."""
+        self._slowest = max(self._slowest, seconds)
+        if self._inside:
             return
-        self._look_inside_at = time.monotonic() + seconds / SHARE
+        slowest, self._slowest = self._slowest, 0.0
+        self._look_inside_at = time.monotonic() + slowest / SHARE
         if not self._is_slice:
             self._look_at_all_at = self._look_inside_at
             return
         self._slice += 1
         self._cheap += 1
-        if seconds > 2 * SLICE_SECONDS:
+        if slowest > 2 * SLICE_SECONDS:
             self._cuts = min(self._cuts * 2, CUTS_MAX)
         elif self._cheap > self._slices and self._cuts > 1:
             self._cuts //= 2
@@ -223,6 +232,17 @@ class ScanPositions:
         elif self._cheap > self._slices:
             # A look at everything was cheap: the dead entries are gone.
             self._forget()
+
+
+def passed_many(tasks: Sequence[Claimed], seconds: float, round_trip_seconds: float) -> bool:
+    """Tell whether a claim took so long that it has passed many dead entries."""
+    payload_bytes = sum(map(len, map(PAYLOAD, tasks)))
+    return seconds > (
+        COSTLY_SECONDS
+        + ROUND_TRIPS * round_trip_seconds
+        + COSTLY_SECONDS_FOR_EACH * len(tasks)
+        + COSTLY_SECONDS_FOR_EACH_BYTE * payload_bytes
+    )
 
 
 def joined(parts: list[tuple[Place, Place]]) -> list[tuple[Place, Place]]:

@@ -244,19 +244,58 @@ def test_a_cycle_of_slices_shows_every_place_once(clock: Clock, doublings: int) 
     assert {slices} == {sum(looked_at(ranges, spot) for ranges in cycle) for spot in outside}
 
 
-def test_a_look_that_a_full_claim_cut_off_goes_on_behind_the_last_task(clock: Clock) -> None:
-    """At once, until a claim is not full: a set that was committed late is found at the speed of any other."""
+def test_a_look_that_was_cut_off_goes_on_behind_the_last_missed_task(clock: Clock) -> None:
+    """At once, until a claim finds less than it wants: a late set is found at the speed of any other."""
     made = costly([Spot(LOW), Spot(LOW + 1000)])
     look_inside(made, clock)
     clock.now += 1000.0
     assert 1 == sees(made, Spot(LOW + 10))
     for n in (1, 2, 3):
-        made.learn(tasks([Spot(LOW + 10 * n)]), VERY_COSTLY, is_full=True)
+        # The last task is an ordinary one.
+        made.learn(tasks([Spot(LOW + 10 * n), Spot(LOW + 1000 + n)]), VERY_COSTLY, wanted=2)
         assert [0, 0, 1, 1] == [sees(made, Spot(LOW + p)) for p in (9, 10 * n, 10 * n + 1, 1000)]
 
-    made.learn(tasks([Spot(LOW + 40)]), CHEAP)
+    made.learn(tasks([Spot(LOW + 40)]), CHEAP, wanted=2)
 
     assert 0 == sees(made, Spot(LOW + 41))
+
+
+@pytest.mark.parametrize("idle_seconds", [1.0, float("inf")])
+def test_a_look_that_finds_nothing_missed_is_over(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch, idle_seconds: float
+) -> None:
+    """However full its claim is: with a long backlog all claims are. The same holds for a look at everything."""
+    made = costly([Spot(HIGH), Spot(HIGH + 1000), Spot(LOW), Spot(LOW + 1000)])
+    look_inside(made, clock)
+    monkeypatch.setattr(scan_positions, "IDLE_SECONDS", idle_seconds)
+    clock.now += 1000.0
+    made.ranges(["default"])
+
+    made.learn(tasks([Spot(HIGH + 1001)]), VERY_COSTLY, wanted=1)
+
+    assert [0, 0, 1] == [sees(made, Spot(p)) for p in (HIGH + 10, LOW + 10, HIGH + 1002)]
+
+
+def test_a_queue_that_gave_its_limit_is_cut_off(clock: Clock) -> None:
+    """The claim as a whole was not. A queue that gave less was seen to its end."""
+    made = costly(
+        [Spot(LOW, queue=queue) for queue in "ab"], [Spot(LOW + 1000, queue=queue) for queue in "ab"]
+    )
+    clock.now += 1000.0
+    made.ranges(["a", "b"])
+    made.learn([], COSTLY)
+    clock.now += 1000.0
+    made.ranges(["a", "b"])
+
+    made.learn(
+        tasks([Spot(LOW + 10, queue="a"), Spot(LOW + 10, queue="b")]),
+        COSTLY,
+        wanted=4,
+        limits={"a": 1, "b": 2},
+    )
+
+    ranges = made.ranges(["a", "b"]) or []
+    assert [1, 0] == [looked_at(ranges, Spot(LOW + 11, queue=queue)) for queue in "ab"]
 
 
 def test_a_look_at_everything_goes_on_too(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -267,29 +306,46 @@ def test_a_look_at_everything_goes_on_too(clock: Clock, monkeypatch: pytest.Monk
     clock.now += 1000.0
     assert made.ranges(["default"]) is None
 
-    made.learn(tasks([Spot(HIGH + 500)]), VERY_COSTLY, is_full=True)
+    made.learn(tasks([Spot(HIGH + 500)]), VERY_COSTLY, wanted=1)
     first = [sees(made, Spot(p)) for p in (HIGH + 400, HIGH + 500, HIGH + 600, LOW + 500)]
-    made.learn(tasks([Spot(LOW + 500)]), VERY_COSTLY, is_full=True)
+    made.learn(tasks([Spot(LOW + 500)]), VERY_COSTLY, wanted=1)
     second = [sees(made, Spot(p)) for p in (HIGH + 600, LOW + 400, LOW + 500, LOW + 600)]
-    made.learn([], VERY_COSTLY)
+    made.learn([], VERY_COSTLY, wanted=1)
     last = [sees(made, Spot(p)) for p in (HIGH + 600, LOW + 600)]
 
     assert ([0, 0, 1, 1], [0, 0, 0, 1], [0, 0]) == (first, second, last)
     assert made.is_costly
 
 
-def test_a_look_that_found_more_urgent_tasks_first_is_not_over(clock: Clock) -> None:
-    """The claim was full before it came to the slice. Its time says nothing about dead entries there."""
+def test_a_look_that_went_on_is_paid_for_by_its_slowest_claim(clock: Clock) -> None:
+    """Its last claim passes next to nothing."""
     made = costly([Spot(LOW), Spot(LOW + 1000)])
+    look_inside(made, clock)
     clock.now += 1000.0
-    for n in range(10):
-        assert 1 == sees(made, Spot(LOW - 1))
-        made.learn(tasks([Spot(HIGH + n)]), CHEAP, is_full=True)
+    assert 1 == sees(made, Spot(LOW))
+    made.learn(tasks([Spot(LOW + 900)]), 0.4, wanted=1)
+    assert 1 == sees(made, Spot(LOW + 901))
+    made.learn([], CHEAP, wanted=1)
+
+    for later, looks in ((7.0, False), (2.0, True)):
+        clock.now += later
+        assert looks == any(sees(made, Spot(p)) for p in (LOW - 1, LOW, LOW + 1000))
+
+
+def test_a_slice_behind_more_urgent_tasks_was_not_seen(clock: Clock) -> None:
+    """The claim was full before it came there, so its time says nothing about dead entries. Other slices follow."""
+    made = costly([Spot(LOW), Spot(LOW + 1000)])
+    for n in range(20):
+        clock.now += 1000.0
+        made.ranges(["default"])
+        made.learn(tasks([Spot(HIGH + n)]), CHEAP, wanted=1)
     assert made.is_costly
 
-    made.learn([], CHEAP)
-
-    assert 0 == sees(made, Spot(LOW - 1))
+    for _ in range(20):
+        look_inside(made, clock, seconds=CHEAP)
+        if not made.is_costly:
+            break
+    assert not made.is_costly
 
 
 def test_without_a_stretch_one_fast_claim_is_enough(clock: Clock) -> None:
@@ -298,7 +354,7 @@ def test_without_a_stretch_one_fast_claim_is_enough(clock: Clock) -> None:
     clock.now += 1000.0
     assert [Range("default", FRONT, BACK)] == made.ranges(["default"])
 
-    made.learn(tasks([Spot(STRETCHES_MAX * HOUR + 1)]), CHEAP, is_full=True)
+    made.learn(tasks([Spot(STRETCHES_MAX * HOUR + 1)]), CHEAP, wanted=1)
 
     assert not made.is_costly
 
@@ -440,12 +496,13 @@ def test_each_position_is_looked_at_within_a_cycle(
 @given(
     claims=claims,
     late=st.sets(spots, min_size=1, max_size=30),
-    batch_size=st.integers(1, 8),
+    wanted=st.integers(1, 8),
+    limit=st.integers(1, 8),
     is_idle=st.booleans(),
     doublings=st.integers(0, 3),
 )
-def test_late_tasks_are_found_without_a_pause_between_full_claims(
-    claims: list[list[Spot]], late: set[Spot], batch_size: int, is_idle: bool, doublings: int
+def test_late_tasks_are_found_without_a_pause_between_claims_that_are_cut_off(
+    claims: list[list[Spot]], late: set[Spot], wanted: int, limit: int, is_idle: bool, doublings: int
 ) -> None:
     """Wherever they are. A claim may meet a task only once, or it would find fewer than there are."""
     clock, queues, left = Clock(), ["a", "b", "c"], late.copy()
@@ -462,14 +519,16 @@ def test_late_tasks_are_found_without_a_pause_between_full_claims(
         while left:
             clock.now += 1000.0
             looks += 1
-            # A look at everything finds all of them, in full claims; a slice finds all that it shows.
-            is_full = True
-            while is_full:
+            while True:
                 ranges = made.ranges(queues) or [Range(queue, FRONT, BACK) for queue in queues]
                 assert all(looked_at(ranges, spot) <= 1 for spot in late)
-                seen = sorted((s for s in left if looked_at(ranges, s)), key=lambda s: (s.queue, s.place))
-                found = seen[:batch_size]
+                seen = [sorted(s for s in left if s.queue == q and looked_at(ranges, s)) for q in queues]
+                # Each queue has its limit, and all of them together theirs.
+                found = [s for spots in seen for s in spots[:limit]][:wanted]
                 left -= set(found)
-                is_full = len(found) == batch_size
-                made.learn(tasks(found), SLICE_SECONDS, is_full=is_full)
-            assert looks <= (1 if is_idle else (2**doublings + 1) * STRETCHES_MAX)
+                limits = dict.fromkeys(queues, limit) if limit < wanted else None
+                made.learn(tasks(found), SLICE_SECONDS, wanted=wanted, limits=limits)
+                if len(found) < wanted and all(len(spots) < limit for spots in seen):
+                    break
+            # Tasks beside the ranges may fill the first look at everything, and each other one goes on in one queue.
+            assert looks <= (1 + len(queues) if is_idle else (2**doublings + 1) * STRETCHES_MAX)
