@@ -65,21 +65,29 @@ class EmbeddedServerError(DatabaseUnavailable):
 
 
 class EnqueueRefused(OrchestratorError):
-    """The database refused the new task."""
+    """The database refused the new task. In a set, `item` is the index of the refused one."""
 
     def __init__(
-        self, message: str | None = None, *, sqlstate: str | None = None, hint: str | None = None
+        self,
+        message: str | None = None,
+        *,
+        sqlstate: str | None = None,
+        hint: str | None = None,
+        item: int | None = None,
     ) -> None:
         super().__init__(f"{message}. {hint}" if message and hint else message)
         self.sqlstate = sqlstate
         self.hint = hint
+        self.item = item
 
 
 class PayloadRefused(EnqueueRefused):
     """The payload cannot be stored and given back unchanged."""
 
-    def __init__(self, path: str, reason: str, *, sqlstate: str | None = None) -> None:
-        super().__init__(f"{path} {reason}", sqlstate=sqlstate)
+    def __init__(
+        self, path: str, reason: str, *, sqlstate: str | None = None, item: int | None = None
+    ) -> None:
+        super().__init__(f"{path} {reason}", sqlstate=sqlstate, item=item)
         self.path = path
         self.reason = reason
 

@@ -1,35 +1,45 @@
 """Send together what the coroutines of one loop enqueue at the same time.
 
 Each `aenqueue` on the application's own pool is a transaction of its own. While one is on its way, further requests
-wait here; then all of them go in one transaction and share its COMMIT. A request that finds none on its way is sent at
-once. One that takes longer than SLOW_SECONDS, because its session or its COMMIT hangs, is waited for no longer: those
-that wait go on another connection, unless SLOW_MAX such hang already.
+wait here; then they go in one statement and share its COMMIT. A request that finds none on its way is sent at once.
+When a send hangs, the waiting requests go on another connection after SLOW_SECONDS, as long as the pool has one.
 
-For each caller it is as if its request had been sent alone. A set is committed or refused as a whole: if the database
-refuses it, nothing was enqueued, and each of its requests is sent alone. A request with a key always is: it may have
-to wait for the transaction that holds the key, and the others would wait with it.
+For each caller it is as if its request had been sent alone. The database refuses a set as a whole, so nothing of it was
+enqueued: the request that it names is then sent alone, on the same connection, and the others together. A request with
+a key is always sent alone: it may have to wait for the transaction that holds the key, and the others would wait with
+it. When all callers of a set have given up, its send is cancelled.
 """
 
 import asyncio
-from collections import deque
+from collections import OrderedDict
 from collections.abc import AsyncIterator, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from contextvars import Context
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
-
-import psycopg
 
 from orchestrator import enqueue
 from orchestrator.enqueue import Enqueued, Request
-from orchestrator.errors import EnqueueInDoubt, OrchestratorError
+from orchestrator.errors import EnqueueInDoubt, EnqueueRefused, OrchestratorError
 from orchestrator.postgres.pools import Pools
 
-Waiting = tuple[Request, asyncio.Future[Enqueued]]
+Answer = asyncio.Future[Enqueued]
+Asked = tuple[Request, Answer]
 
-# Far above the time of the largest set.
+# The largest set takes some 20 ms.
 SLOW_SECONDS = 2.0
-SLOW_MAX = 3
+# A set goes in one statement, without BEGIN and COMMIT, if it is smaller than a chunk of `enqueue_many`.
+SET_MAX = 999
+SET_BYTES = 1_000_000
+
+
+@dataclass(eq=False, slots=True)
+class Sending:
+    """A send on its way. A caller that found none sends its own request: then no others are in it."""
+
+    asked: list[Asked] = field(default_factory=list)
+    task: asyncio.Task[None] | None = None
+    timer: asyncio.TimerHandle | None = None
 
 
 class Gathering:
@@ -37,132 +47,156 @@ class Gathering:
 
     def __init__(self, pools: Pools) -> None:
         self._pools = pools
-        self._waiting: deque[Waiting] = deque()
-        # The one on its way, for which those that wait do so; its timer stands for it.
-        self._awaited: asyncio.TimerHandle | None = None
-        self._slow = 0  # how many others are on their way
+        # In the order of the calls, each with its number.
+        self._waiting: OrderedDict[Answer, tuple[int, Request]] = OrderedDict()
+        self._calls = 0
+        # The send that the waiting requests wait for.
+        self._awaited: Sending | None = None
         self._senders: set[asyncio.Task[None]] = set()  # the loop itself holds no strong reference
 
     async def send(self, request: Request) -> Enqueued:
         """Enqueue one task, committed when this returns."""
         if request[0].key:
-            return await self._send_alone(request)
-        if not self._may_send():
-            answer: asyncio.Future[Enqueued] = asyncio.get_running_loop().create_future()
-            self._waiting.append((request, answer))
-            return await answer
-        sending = self._begin()
-        try:
-            async with self._connection() as connection:
+            async with self._pools.aconnection() as connection:
                 return await enqueue.asend(enqueue.AsyncPsycopg(connection, is_ours=True), request)
+        if self._awaited is not None:
+            return await self._answer(request)
+        sending = self._awaited = Sending()
+        try:
+            async with self._connection(sending) as target:
+                return await enqueue.asend(target, request)
         finally:
             self._end(sending)
 
-    def _may_send(self) -> bool:
-        return self._awaited is None and self._slow < SLOW_MAX
+    async def _answer(self, request: Request) -> Enqueued:
+        """Wait until the request was sent with others."""
+        answer: Answer = asyncio.get_running_loop().create_future()
+        self._calls += 1
+        self._waiting[answer] = self._calls, request
+        try:
+            return await answer
+        finally:
+            self._waiting.pop(answer, None)
 
-    def _begin(self) -> asyncio.TimerHandle:
-        self._awaited = asyncio.get_running_loop().call_later(SLOW_SECONDS, self._is_slow)
-        return self._awaited
-
-    def _is_slow(self) -> None:
-        self._awaited, self._slow = None, self._slow + 1
-        self._send_next()
-
-    def _end(self, sending: asyncio.TimerHandle) -> None:
+    def _end(self, sending: Sending) -> None:
+        if sending.timer is not None:
+            sending.timer.cancel()
         if sending is self._awaited:
-            sending.cancel()
             self._awaited = None
+            self._send_next()
+
+    def _is_slow(self, sending: Sending) -> None:
+        """Let nobody wait for this send any longer. Cancel it if nobody wants its answers."""
+        if sending is self._awaited:
+            self._awaited = None
+            self._send_next()
+        if sending.task is None:
+            return
+        if all(answer.done() for _, answer in sending.asked):
+            sending.task.cancel()
         else:
-            self._slow -= 1
-        self._send_next()
+            self._watch(sending)
+
+    def _watch(self, sending: Sending) -> None:
+        sending.timer = asyncio.get_running_loop().call_later(SLOW_SECONDS, self._is_slow, sending)
 
     def _send_next(self) -> None:
         """Send what has come meanwhile. In a task of its own: no caller may end it by its own cancellation."""
-        while self._waiting and self._waiting[0][1].done():
-            self._waiting.popleft()
-        if not (self._waiting and self._may_send()):
+        if not self._waiting:
             return
-        # In no caller's context: the next sender would inherit it from this one.
-        sender = Context().run(asyncio.get_running_loop().create_task, self._send_waiting())
-        self._senders.add(sender)
+        sending = self._awaited = Sending()
+        # Any caller may start it, so it has an empty context, not that caller's. The loop's task factory may not know
+        # contexts, and may fail without that of a caller.
+        sending.task = asyncio.Task(
+            self._send_waiting(sending), loop=asyncio.get_running_loop(), context=Context()
+        )
+        self._senders.add(sending.task)
         # A callback: a task that is cancelled before its first step runs no code of its own.
-        sender.add_done_callback(partial(self._sent, self._begin()))
+        sending.task.add_done_callback(partial(self._sent, sending))
 
-    def _sent(self, sending: asyncio.TimerHandle, sender: asyncio.Task[None]) -> None:
+    def _sent(self, sending: Sending, sender: asyncio.Task[None]) -> None:
         self._senders.discard(sender)
         self._end(sending)
 
-    async def _send_waiting(self) -> None:
-        taken: list[Waiting] = []
+    async def _send_waiting(self, sending: Sending) -> None:
         try:
-            async with self._connection() as connection:
-                taken = self._take()
-                target = enqueue.AsyncPsycopg(connection, is_ours=True)
-                many = await enqueue.asend_many(target, [request for request, _ in taken])
-                for n, (_, answer) in enumerate(taken):
-                    if not answer.done():
-                        answer.set_result(many[n])
-        except EnqueueInDoubt as error:
-            give_up(taken, error)
-        except OrchestratorError:
-            await asyncio.gather(*(self._answer_alone(*each) for each in taken))
+            async with self._connection(sending) as target:
+                self._take(sending)
+                await send_set(target, sending.asked)
         except Exception as error:
-            give_up(taken, error)
+            give_up(sending.asked, error)
         finally:
-            # The sender was cancelled. Those that have no answer yet may be enqueued.
-            give_up(taken, EnqueueInDoubt())
+            # The send was cancelled. Those that have no answer yet may be enqueued.
+            give_up(sending.asked, EnqueueInDoubt())
 
     @asynccontextmanager
-    async def _connection(self) -> AsyncIterator[psycopg.AsyncConnection[Any]]:
+    async def _connection(self, sending: Sending) -> AsyncIterator[enqueue.AsyncPsycopg]:
         """Borrow a connection. If the pool has none in time, those fail that have waited for as long. Those that came
         later get another try, which they share."""
-        waited = list(self._waiting)
+        calls = self._calls
         async with AsyncExitStack() as stack:
             try:
                 connection = await stack.enter_async_context(self._pools.aconnection())
             except Exception as error:
-                # Another sender may have taken some of them meanwhile, and answers those.
-                waiting = {answer for _, answer in self._waiting}
-                give_up((each for each in waited if each[1] in waiting), error)
+                waited = [(each[1], answer) for answer, each in self._waiting.items() if each[0] <= calls]
+                give_up(waited, error)
                 raise
-            yield connection
+            self._watch(sending)
+            yield enqueue.AsyncPsycopg(connection, is_ours=True)
 
-    def _take(self) -> list[Waiting]:
-        """Take all that wait, without those whose callers have given up."""
-        taken = [each for each in self._waiting if not each[1].done()]
-        self._waiting.clear()
-        return taken
+    def _take(self, sending: Sending) -> None:
+        """Take the first of those that wait."""
+        size = 0
+        while self._waiting and len(sending.asked) < SET_MAX and size < SET_BYTES:
+            answer, (_, request) = self._waiting.popitem(last=False)
+            if not answer.done():
+                sending.asked.append((request, answer))
+                size += len(request[0].alike) + len(request[1])
 
-    async def _send_alone(self, request: Request) -> Enqueued:
-        async with self._pools.aconnection() as connection:
-            return await enqueue.asend(enqueue.AsyncPsycopg(connection, is_ours=True), request)
 
-    async def _answer_alone(self, request: Request, answer: asyncio.Future[Enqueued]) -> None:
+async def send_set(target: enqueue.AsyncPsycopg, asked: list[Asked]) -> None:
+    """Send a set. When it is refused, send the request that was meant alone, and those before and behind it together:
+    each was in the database at most twice. If none is named, send each alone."""
+    sets = [asked]
+    while sets:
+        # Without those whose callers have given up.
+        some = [each for each in sets.pop() if not each[1].done()]
         try:
-            async with self._pools.aconnection() as connection:
-                if answer.done():  # its caller has given up
-                    return
-                sent = await enqueue.asend(enqueue.AsyncPsycopg(connection, is_ours=True), request)
-        except Exception as error:
-            if not answer.done():
-                answer.set_exception(error)
+            if len(some) == 1:
+                sent = [await enqueue.asend(target, some[0][0])]
+            else:
+                sent = list(await enqueue.asend_many(target, [request for request, _ in some]))
+        except EnqueueInDoubt:
+            raise
+        except OrchestratorError as error:
+            if target.connection.closed:
+                raise
+            if len(some) == 1:
+                give_up(some, error)
+            elif isinstance(error, EnqueueRefused) and (n := error.item) is not None:
+                sets += some[n + 1 :], some[n : n + 1], some[:n]
+            else:
+                sets += [[each] for each in reversed(some)]
         else:
-            if not answer.done():
-                answer.set_result(sent)
+            for (_, answer), made in zip(some, sent, strict=True):
+                if not answer.done():
+                    answer.set_result(made)
 
 
-def give_up(those: Iterable[Waiting], error: Exception) -> None:
+def give_up(asked: Iterable[Asked], error: Exception) -> None:
     """Raise the error in those callers that still wait. Each gets a copy, without the traceback and the context of
     another caller."""
-    for _, answer in those:
+    for _, answer in asked:
         if not answer.done():
             answer.set_exception(copied(error))
 
 
 def copied(error: Exception) -> Exception:
-    """Copy an exception without calling its class, whose parameters need not be what it keeps."""
-    copy = type(error).__new__(type(error))
+    """Copy an exception without calling its __init__, whose parameters need not be what it keeps."""
+    try:
+        copy = type(error).__new__(type(error), *error.args)
+    except TypeError:
+        return error
     copy.args = error.args
     copy.__dict__.update(error.__dict__)
     return copy

@@ -6,7 +6,6 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from functools import cached_property
-from weakref import WeakKeyDictionary
 
 from orchestrator import enqueue, observe, operate
 from orchestrator.app.gather import Gathering
@@ -21,7 +20,7 @@ class Producer:
 
     def __init__(self, read_config: Callable[[], Config]) -> None:
         self._read_config = read_config
-        self._gatherings: WeakKeyDictionary[asyncio.AbstractEventLoop, Gathering] = WeakKeyDictionary()
+        self._gatherings: dict[asyncio.AbstractEventLoop, Gathering] = {}
 
     @cached_property
     def config(self) -> Config:
@@ -126,6 +125,9 @@ class Producer:
         loop = asyncio.get_running_loop()
         gathering = self._gatherings.get(loop)
         if gathering is None:
+            # list() copies in one step: another thread may add its own loop.
+            for ended in [other for other in list(self._gatherings) if other.is_closed()]:
+                self._gatherings.pop(ended, None)
             gathering = self._gatherings[loop] = Gathering(self.pools)
         return await gathering.send(request)
 

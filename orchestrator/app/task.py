@@ -225,5 +225,5 @@ def requests_of(calls: Iterable[Call], *, bytes_max: int) -> Iterator[Request]:
 def at(n: int, error: EnqueueRefused) -> EnqueueRefused:
     """Return the error with the number of the refused item."""
     if isinstance(error, PayloadRefused):
-        return PayloadRefused(f"items[{n}].{error.path}", error.reason)
-    return EnqueueRefused(f"items[{n}]: {error}")
+        return PayloadRefused(f"items[{n}].{error.path}", error.reason, item=n)
+    return EnqueueRefused(f"items[{n}]: {error}", item=n)

@@ -63,11 +63,12 @@ def translate_error(error: Exception, *, lost: Lost, first: int | None) -> Excep
     if transient_errors.matches(words.sqlstate):
         # A caller that repeats its transactions looks for the driver's class.
         return error if lost is Lost.THEIRS else passing(words)
-    return refusal(words, indexed(words.message, first))
+    return refusal(words, first)
 
 
-def refusal(words: Words, message: str) -> OrchestratorError:
+def refusal(words: Words, first: int | None) -> OrchestratorError:
     """Return the exception for a refusal that another try would meet again."""
+    item, message = item_of(words.message, first)
     if words.sqlstate in NO_SCHEMA:
         return SchemaError(
             "this database has no orchestrator schema, or an older one; run `orchestrator migrate`"
@@ -75,13 +76,13 @@ def refusal(words: Words, message: str) -> OrchestratorError:
     if words.sqlstate == PAYLOAD:
         found = re.fullmatch(r"((?:items\[\d+\]: )?the \w+) (.*)", message, re.DOTALL)
         where, reason = found.groups() if found else ("the payload", message)
-        return PayloadRefused(where, reason, sqlstate=words.sqlstate)
+        return PayloadRefused(where, reason, sqlstate=words.sqlstate, item=item)
     hint = words.hint
     if words.sqlstate == FAILED_TRANSACTION:
         message, hint = "this transaction has failed and accepts no more statements", "Roll it back first."
     if words.sqlstate == NOT_ALLOWED:
         hint = "To let this role enqueue: GRANT orchestrator_producer TO it."
-    return EnqueueRefused(message, sqlstate=words.sqlstate, hint=hint)
+    return EnqueueRefused(message, sqlstate=words.sqlstate, hint=hint, item=item)
 
 
 def broken(error: Exception, lost: Lost) -> Exception:
@@ -100,13 +101,15 @@ def passing(words: Words) -> DatabaseUnavailable:
     return DatabaseUnavailable(f"{words.message}: nothing was enqueued; try again")
 
 
-def indexed(message: str, first: int | None) -> str:
-    """Turn the index in the statement into the index in the caller's set."""
+def item_of(message: str, first: int | None) -> tuple[int | None, str]:
+    """Turn the index in the statement into the index in the caller's set. Return it, and the message with it."""
     found = re.match(r"tasks\[(\d+)\]: ", message)
     if found is None:
-        return message
-    prefix = "" if first is None else f"items[{first + int(found[1])}]: "
-    return prefix + message[found.end() :]
+        return None, message
+    if first is None:
+        return None, message[found.end() :]
+    item = first + int(found[1])
+    return item, f"items[{item}]: {message[found.end() :]}"
 
 
 def chain_of(error: BaseException) -> list[BaseException]:

@@ -3,7 +3,8 @@
 import asyncio
 import threading
 from collections import Counter
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from contextvars import ContextVar
 from typing import Any
 
@@ -19,10 +20,9 @@ from orchestrator import (
     events,
 )
 from orchestrator.app import gather
-from orchestrator.postgres import connect
 from tests.patience import PATIENCE_SECONDS
 from tests.proxy import Proxy
-from tests.worker.running import until, value
+from tests.worker.running import value
 
 TASKS = "SELECT count(*) FROM orchestrator.tasks"
 NUMBERS = "SELECT array_agg((payload ->> 'number')::int ORDER BY id) FROM orchestrator.tasks"
@@ -184,27 +184,85 @@ def test_a_session_that_never_answers_holds_up_nobody_else(
     assert [0, *range(2, 10)] == sorted(value(connection, NUMBERS))
 
 
-def test_a_server_that_hangs_gets_few_connections(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many coroutines wait."""
-    monkeypatch.setattr(gather, "SLOW_SECONDS", 0.02)
-    with Hole(database_url) as proxy:
-        app = Orchestrator(proxy.url)
-        far = app.task(name="far")(lambda number=0: None)
+class Standstill:
+    """While it lasts, each enqueue waits for a lock."""
 
-        async def main() -> int:
-            await far.aenqueue(number=0)
-            proxy.swallow()
-            calls = [asyncio.create_task(far.aenqueue(number=n)) for n in range(50)]
-            await until(lambda: len(senders()) == gather.SLOW_MAX - 1, "the first is a caller's own")
+    def __init__(self, holder: psycopg.AsyncConnection[Any]) -> None:
+        self._holder = holder
+
+    async def waits_for(self, count: int) -> None:
+        """Return when so many sessions wait."""
+        while await self.waiting() != count:  # noqa: ASYNC110 - the server knows it
+            await asyncio.sleep(0.01)
+
+    async def waiting(self) -> int:
+        cursor = await self._holder.execute(
+            "SELECT count(*) FROM pg_locks WHERE relation = 'orchestrator.queues'::regclass AND NOT granted"
+        )
+        (count,) = await cursor.fetchone() or (0,)
+        return int(count)
+
+    async def end(self) -> None:
+        await self._holder.commit()
+
+
+@asynccontextmanager
+async def standstill(url: str) -> AsyncIterator[Standstill]:
+    async with await psycopg.AsyncConnection.connect(url) as holder:
+        await holder.execute("LOCK TABLE orchestrator.queues IN ACCESS EXCLUSIVE MODE")
+        yield Standstill(holder)
+
+
+def test_a_server_that_hangs_gets_no_more_connections_than_the_pool_may_have(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many coroutines wait. One more sender waits for the pool."""
+    monkeypatch.setattr(gather, "SLOW_SECONDS", 0.02)
+    app = Orchestrator(database_url, pool_size=3)
+    note = app.task(name="note")(lambda number=0: None)
+
+    async def main() -> list[Any]:
+        async with standstill(database_url) as still:
+            calls: list[Any] = []
+            for waiting in (1, 2, 3):
+                calls += [asyncio.create_task(note.aenqueue(number=n)) for n in range(20)]
+                await still.waits_for(waiting)
+            calls += [asyncio.create_task(note.aenqueue(number=n)) for n in range(20)]
             await asyncio.sleep(10 * gather.SLOW_SECONDS)
-            found = len(senders())
+            assert 3 == await still.waiting()
+            assert 3 == len(senders())
+            await still.end()
+            return await together(*calls)
+
+    assert {"Handle"} == {type(each).__name__ for each in running(app, main())}
+
+
+def test_a_send_whose_callers_have_all_given_up_is_cancelled(
+    database_url: str, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the enqueue of one alone is: nobody else would end it. Requests that were not sent are forgotten at once."""
+    monkeypatch.setattr(gather, "SLOW_SECONDS", 0.05)
+    app = Orchestrator(database_url, pool_size=2)
+    note = app.task(name="note")(lambda number=0: None)
+
+    async def main() -> None:
+        async with standstill(database_url) as still:
+            calls = [asyncio.create_task(note.aenqueue(number=n)) for n in range(10)]
+            await still.waits_for(2)
+            calls += [asyncio.create_task(note.aenqueue(number=n)) for n in range(10, 20)]
+            await asyncio.sleep(0)
+            (gathering,) = app._producer._gatherings.values()
+            assert 10 == len(gathering._waiting)
             for call in calls:
                 call.cancel()
-            proxy.cut()
-            proxy.heal()
-            return found
+            await together(*calls)
+            assert not gathering._waiting
+            await still.waits_for(0)
+        await note.aenqueue(number=20)
 
-        assert gather.SLOW_MAX - 1 == running(app, main())
+    running(app, main())
+
+    assert [20] == value(connection, NUMBERS)
 
 
 def test_one_that_only_the_database_refuses_fails_alone(
@@ -221,48 +279,58 @@ def test_one_that_only_the_database_refuses_fails_alone(
     assert 19 == value(connection, TASKS)
 
 
-def test_a_task_factory_that_takes_no_context_is_no_hindrance(app: Orchestrator, note: Any) -> None:
+about: ContextVar[str] = ContextVar("about")
+
+
+def old(loop: asyncio.AbstractEventLoop, job: Any) -> asyncio.Task[Any]:
     """As those of before Python 3.11."""
+    return asyncio.Task(job, loop=loop)
+
+
+def tracing(loop: asyncio.AbstractEventLoop, job: Any, **given: Any) -> asyncio.Task[Any]:
+    """It names each task after what its caller is about."""
+    return asyncio.Task(job, loop=loop, name=about.get(), **given)
+
+
+@pytest.mark.parametrize("factory", [old, tracing])
+def test_no_task_factory_is_a_hindrance(app: Orchestrator, note: Any, factory: Any) -> None:
+    """Neither one that takes no context, nor one that looks for something in it."""
 
     async def main() -> list[Any]:
+        about.set("mail")
         loop = asyncio.get_running_loop()
-        loop.set_task_factory(lambda loop, job: asyncio.Task(job, loop=loop))
-        return await together(*(note.aenqueue(number=n) for n in range(5)))
+        loop.set_task_factory(factory)
+        try:
+            return await together(*(note.aenqueue(number=n) for n in range(5)))
+        finally:
+            loop.set_task_factory(None)
 
     assert {"Handle"} == {type(each).__name__ for each in running(app, main())}
 
 
-def test_what_another_sender_has_taken_does_not_fail_for_want_of_a_connection(
-    database_url: str, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+def test_without_a_free_connection_those_fail_that_have_waited_as_long(
+    database_url: str, connection: psycopg.Connection
 ) -> None:
-    """A sender gives up at the pool's timeout, at the moment when the next one gets a connection."""
-    monkeypatch.setattr(gather, "SLOW_SECONDS", 0.5)
-    app = Orchestrator(database_url, pool_size=1, pool_timeout_seconds=1.5)
+    """One that came later gets another try."""
+    app = Orchestrator(database_url, pool_size=1, pool_timeout_seconds=1.0)
     note = app.task(name="note")(lambda number=0: None)
-    probes: list[str] = []
 
     async def main() -> list[Any]:
         async with AsyncExitStack() as held:
             await held.enter_async_context(app._producer.pools.aconnection())
+            # The first sends its own; the second begins to wait for the pool when the first has failed.
+            calls = [asyncio.create_task(note.aenqueue(number=n)) for n in range(3)]
+            await asyncio.sleep(0.5)
+            calls.append(asyncio.create_task(note.aenqueue(number=3)))
+            await together(calls[0])
+            await held.aclose()
+            return await together(*calls)
 
-            async def probe(info: str, **given: Any) -> Any:
-                probes.append(info)
-                if len(probes) == 2:  # the first is that of the caller whose request found none on its way
-                    await held.aclose()
-                    (gathering,) = app._producer._gatherings.values()
-                    while gathering._waiting:  # noqa: ASYNC110 - until the next sender has taken it
-                        await asyncio.sleep(0)
-                return await open_async(info, **given)
+    *early, late = running(app, main())
 
-            monkeypatch.setattr(connect, "open_async", probe)
-            return await together(note.aenqueue(number=0), note.aenqueue(number=1))
-
-    open_async = connect.open_async
-    first, second = running(app, main())
-
-    assert isinstance(first, DatabaseUnavailable)
-    assert second.created
-    assert [1] == value(connection, NUMBERS)
+    assert [DatabaseUnavailable] == list({type(each) for each in early[:1]})
+    assert late.created
+    assert 3 in value(connection, NUMBERS)
 
 
 def senders() -> list[asyncio.Task[Any]]:
@@ -299,7 +367,6 @@ def root(error: BaseException) -> str | None:
 
 def test_callers_share_no_exception_and_no_context(app: Orchestrator, note: Any) -> None:
     """Else what one of them was about shows in the log of another."""
-    about: ContextVar[str] = ContextVar("about")
     seen: list[str] = []
     away = Orchestrator("postgresql://127.0.0.1:1/none", pool_timeout_seconds=0.2)
     lost = away.task(name="lost")(lambda: None)
@@ -324,26 +391,97 @@ def test_callers_share_no_exception_and_no_context(app: Orchestrator, note: Any)
     assert all(root(error) in (None, f"secret of {n}") for n, error in enumerate(found))
 
 
-def test_one_who_gives_up_while_each_of_a_refused_set_is_sent_alone_is_not_enqueued(
-    database_url: str, connection: psycopg.Connection
+def test_one_who_gives_up_before_a_refused_set_is_sent_again_is_not_enqueued(
+    app: Orchestrator,
+    note: Any,
+    database_url: str,
+    connection: psycopg.Connection,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """It may have been told to try again."""
     connection.execute("INSERT INTO orchestrator.queues (name, state) VALUES ('closed', 'draining')")
-    app = Orchestrator(database_url, pool_size=1)
-    note = app.task(name="note")(lambda number=0: None)
+    monkeypatch.setattr(gather, "SLOW_SECONDS", 0.05)
 
     async def main() -> list[Any]:
-        first = asyncio.create_task(note.aenqueue(number=-1))
-        refused = asyncio.create_task(note.using(queue="closed").aenqueue())
-        calls = [asyncio.create_task(note.aenqueue(number=n)) for n in range(10)]
-        await together(refused)
-        for call in calls:
-            call.cancel()
-        return await together(first, *calls)
+        async with standstill(database_url) as still:
+            first = asyncio.create_task(note.aenqueue(number=-1))
+            calls = [asyncio.create_task(note.aenqueue(number=n)) for n in range(10)]
+            refused = asyncio.create_task(note.using(queue="closed").aenqueue())
+            await still.waits_for(2)
+            for call in calls:
+                call.cancel()
+            await together(*calls)
+            await still.end()
+            return await together(first, refused)
 
-    running(app, main())
+    first, refused = running(app, main())
 
-    assert 3 >= value(connection, TASKS), "one may have been on its way"
+    assert first.created
+    assert isinstance(refused, EnqueueRefused)
+    assert [-1] == value(connection, NUMBERS)
+
+
+def test_a_refusal_costs_the_others_little(
+    app: Orchestrator, note: Any, connection: psycopg.Connection
+) -> None:
+    """What is before and behind the refused one goes together, on the same connection, in the order of the calls."""
+    connection.execute("INSERT INTO orchestrator.queues (name, state) VALUES ('closed', 'draining')")
+    closed = note.using(queue="closed")
+    wrong = {1, 200, 201, 499}
+
+    found = running(app, together(*((closed if n in wrong else note).aenqueue(number=n) for n in range(500))))
+
+    assert wrong == {n for n, each in enumerate(found) if isinstance(each, EnqueueRefused)}
+    assert sorted(set(range(500)) - wrong) == value(connection, NUMBERS)
+    # The first of all, and those between the wrong ones.
+    assert 3 == value(connection, TRANSACTIONS)
+
+
+def test_a_set_has_its_limit(
+    app: Orchestrator, note: Any, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In number and in bytes. One that is lost puts no more than these in doubt."""
+    running(app, together(*(note.aenqueue(number=n) for n in range(1 + 2 * gather.SET_MAX + 1))))
+    assert 1 + 3 == value(connection, TRANSACTIONS)
+
+    connection.execute("DELETE FROM orchestrator.tasks")
+    monkeypatch.setattr(gather, "SET_BYTES", 1)
+    running(app, together(*(note.aenqueue(number=n) for n in range(5))))
+    assert 5 == value(connection, TRANSACTIONS)
+
+
+class Odd(Exception):
+    """It cannot be made without what it is about."""
+
+    def __new__(cls, *, about: str) -> "Odd":
+        return super().__new__(cls)
+
+    def __init__(self, *, about: str) -> None:
+        super().__init__(about)
+
+
+@pytest.mark.parametrize(
+    "error", [ExceptionGroup("two", [ValueError(), ValueError()]), OSError(5, "broken"), Odd(about="mail")]
+)
+def test_every_error_reaches_all_callers(
+    app: Orchestrator, note: Any, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    """Whatever its class needs. What it keeps is there."""
+
+    @asynccontextmanager
+    async def fail() -> AsyncIterator[None]:
+        await asyncio.sleep(0)
+        raise error
+        yield
+
+    async def main() -> list[Any]:
+        monkeypatch.setattr(app._producer.pools, "aconnection", fail)
+        return await together(*(note.aenqueue(number=n) for n in range(5)))
+
+    found = running(app, main())
+
+    assert {type(error)} == {type(each) for each in found}
+    assert {str(error)} == {str(each) for each in found}
 
 
 def test_without_a_database_they_do_not_wait_one_after_another() -> None:
@@ -396,3 +534,19 @@ def test_a_loop_that_ends_leaves_nothing_behind(
     assert 10 >= value(connection, TASKS)
     handles = running(app, together(*(note.aenqueue() for _ in range(3))))
     assert 3 == len({handle.id for handle in handles})
+
+
+def test_a_closed_loop_is_forgotten(app: Orchestrator, note: Any) -> None:
+    """Even if callers were left waiting: they keep their loop, and their requests."""
+    for _ in range(3):
+        loop = asyncio.new_event_loop()
+        call = loop.create_task(note.aenqueue())
+        loop.run_until_complete(asyncio.sleep(0))
+        call.cancel()
+        loop.run_until_complete(together(call))
+        loop.run_until_complete(app.aclose())
+        loop.close()
+
+    running(app, note.aenqueue())
+
+    assert 1 == len(app._producer._gatherings)

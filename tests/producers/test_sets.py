@@ -218,9 +218,10 @@ def test_a_bad_item_names_its_index_and_nothing_is_enqueued(
     item, error, sentence = bad_items(note)[what]
     items = itertools.chain(numbers(index), [item], numbers(700))
 
-    with pytest.raises(error, match=rf"^items\[{index}\]{sentence}"):
+    with pytest.raises(error, match=rf"^items\[{index}\]{sentence}") as raised:
         asked(colour, note.using(), items)
 
+    assert getattr(raised.value, "item", index) == index
     assert 0 == value(connection, TASKS)
 
 

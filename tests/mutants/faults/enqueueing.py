@@ -12,25 +12,44 @@ MUTANTS = (
     mutant(
         "one-refusal-for-all-that-went-together",
         GATHER,
-        "            await asyncio.gather(*(self._answer_alone(*each) for each in taken))\n",
-        "            give_up(taken, OrchestratorError())\n",
+        "            if target.connection.closed:\n                raise\n",
+        "            raise\n",
         why="A coroutine whose task is right gets the error of another one's.",
         suites=("producers/test_gather.py",),
     ),
     mutant(
         "what-is-in-doubt-is-sent-again",
         GATHER,
-        "        except EnqueueInDoubt as error:\n            give_up(taken, error)\n",
-        "",
+        "        except Exception as error:\n            give_up(sending.asked, error)\n        finally:\n"
+        "            # The send was cancelled. Those that have no answer yet may be enqueued.\n"
+        "            give_up(sending.asked, EnqueueInDoubt())\n",
+        "        except EnqueueInDoubt:\n"
+        "            self._waiting.update((answer, (0, request)) for request, answer in sending.asked)\n",
         why="Tasks whose COMMIT succeeded are enqueued twice.",
         suites=("producers/test_gather.py",),
     ),
     mutant(
         "a-key-goes-with-the-others",
         GATHER,
-        "        if request[0].key:\n            return await self._send_alone(request)\n",
-        "",
+        "        if request[0].key:\n",
+        "        if False:\n",
         why="All coroutines wait for a transaction that holds the key of one.",
+        suites=("producers/test_gather.py",),
+    ),
+    mutant(
+        "each-of-a-refused-set-is-sent-alone",
+        GATHER,
+        "elif isinstance(error, EnqueueRefused) and (n := error.item) is not None:",
+        "elif (n := None) is not None:",
+        why="One coroutine with a wrong task slows all others down to a commit for each task.",
+        suites=("producers/test_gather.py",),
+    ),
+    mutant(
+        "nobody-ends-a-send-that-nobody-wants",
+        GATHER,
+        "            sending.task.cancel()\n",
+        "            pass\n",
+        why="Sends that hang hold the pool's connections when all callers have long given up.",
         suites=("producers/test_gather.py",),
     ),
     mutant(
