@@ -20,7 +20,7 @@ from functools import partial
 
 from orchestrator import enqueue
 from orchestrator.enqueue import Enqueued, Request
-from orchestrator.errors import EnqueueInDoubt, EnqueueRefused, OrchestratorError
+from orchestrator.errors import EnqueueInDoubt, EnqueueRefused
 from orchestrator.postgres.pools import Pools
 
 Answer = asyncio.Future[Enqueued]
@@ -166,14 +166,10 @@ async def send_set(target: enqueue.AsyncPsycopg, asked: list[Asked]) -> None:
                 sent = [await enqueue.asend(target, some[0][0])]
             else:
                 sent = list(await enqueue.asend_many(target, [request for request, _ in some]))
-        except EnqueueInDoubt:
-            raise
-        except OrchestratorError as error:
-            if target.connection.closed:
-                raise
+        except EnqueueRefused as error:
             if len(some) == 1:
                 give_up(some, error)
-            elif isinstance(error, EnqueueRefused) and (n := error.item) is not None:
+            elif (n := error.item) is not None:
                 sets += some[n + 1 :], some[n : n + 1], some[:n]
             else:
                 sets += [[each] for each in reversed(some)]

@@ -550,3 +550,16 @@ def test_a_closed_loop_is_forgotten(app: Orchestrator, note: Any) -> None:
     running(app, note.aenqueue())
 
     assert 1 == len(app._producer._gatherings)
+
+
+def test_an_error_of_the_database_is_no_refusal_of_one_of_them(
+    app: Orchestrator, note: Any, database_url: str, connection: psycopg.Connection
+) -> None:
+    """It fails all that shared the statement: each alone would wait for the lock once more, one after another."""
+    connection.execute(f"ALTER DATABASE {connection.info.dbname} SET lock_timeout = '500ms'")
+
+    async def main() -> list[Any]:
+        async with standstill(database_url):
+            return await together(*(note.aenqueue(number=n) for n in range(200)))
+
+    assert [DatabaseUnavailable] * 200 == [type(each) for each in running(app, main())]
