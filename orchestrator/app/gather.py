@@ -20,7 +20,7 @@ from functools import partial
 
 from orchestrator import enqueue
 from orchestrator.enqueue import Enqueued, Request
-from orchestrator.errors import EnqueueInDoubt, EnqueueRefused
+from orchestrator.errors import DatabaseUnavailable, EnqueueInDoubt, EnqueueRefused
 from orchestrator.postgres.pools import Pools
 
 Answer = asyncio.Future[Enqueued]
@@ -155,8 +155,9 @@ class Gathering:
 
 
 async def send_set(target: enqueue.AsyncPsycopg, asked: list[Asked]) -> None:
-    """Send a set. When it is refused, send the request that was meant alone, and those before and behind it together:
-    each was in the database at most twice. If none is named, send each alone."""
+    """Send a set. When it is refused, send the request that was meant alone, those before it together, and those behind
+    it, of which nothing is known, in two halves: with many wrong requests, each is still sent only a few times. If none
+    is named, send each alone."""
     sets = [asked]
     while sets:
         # Without those whose callers have given up.
@@ -169,10 +170,15 @@ async def send_set(target: enqueue.AsyncPsycopg, asked: list[Asked]) -> None:
         except EnqueueRefused as error:
             if len(some) == 1:
                 give_up(some, error)
-            elif (n := error.item) is not None:
-                sets += some[n + 1 :], some[n : n + 1], some[:n]
+            elif (n := error.item) is not None and n < len(some):
+                half = (n + 1 + len(some)) // 2
+                sets += some[half:], some[n + 1 : half], some[n : n + 1], some[:n]
             else:
                 sets += [[each] for each in reversed(some)]
+        except EnqueueInDoubt as error:
+            give_up(some, error)
+            # For the rest of a refused set.
+            raise DatabaseUnavailable("the connection broke: nothing was enqueued; try again") from error
         else:
             for (_, answer), made in zip(some, sent, strict=True):
                 if not answer.done():
@@ -191,7 +197,7 @@ def copied(error: Exception) -> Exception:
     """Copy an exception without calling its __init__, whose parameters need not be what it keeps."""
     try:
         copy = type(error).__new__(type(error), *error.args)
-    except TypeError:
+    except Exception:  # whatever its class makes of that
         return error
     copy.args = error.args
     copy.__dict__.update(error.__dict__)

@@ -433,8 +433,45 @@ def test_a_refusal_costs_the_others_little(
 
     assert wrong == {n for n, each in enumerate(found) if isinstance(each, EnqueueRefused)}
     assert sorted(set(range(500)) - wrong) == value(connection, NUMBERS)
-    # The first of all, and those between the wrong ones.
-    assert 3 == value(connection, TRANSACTIONS)
+    assert 5 * len(wrong) > value(connection, TRANSACTIONS)
+
+
+def test_many_refusals_cost_little_more_than_one(
+    app: Orchestrator, note: Any, connection: psycopg.Connection
+) -> None:
+    """A request is not sent again for each wrong one before it. The ids that were drawn count how often."""
+    connection.execute("INSERT INTO orchestrator.queues (name, state) VALUES ('closed', 'draining')")
+    closed = note.using(queue="closed")
+
+    found = running(app, together(*(closed.aenqueue(number=n) for n in range(500)), note.aenqueue()))
+
+    assert Counter({"EnqueueRefused": 500, "Handle": 1}) == Counter(type(each).__name__ for each in found)
+    assert 500 * 12 > found[-1].id
+
+
+def test_a_lost_answer_for_a_part_of_a_refused_set_leaves_no_doubt_for_the_rest(
+    database_url: str, connection: psycopg.Connection
+) -> None:
+    """The set as a whole was refused, and the rest was not sent again: that can be said."""
+    connection.execute("INSERT INTO orchestrator.queues (name, state) VALUES ('closed', 'draining')")
+    with Proxy(database_url) as proxy:
+        app = Orchestrator(proxy.url, pool_timeout_seconds=5.0)
+        far = app.task(name="far")(lambda number=0: None)
+        closed = far.using(queue="closed")
+
+        async def main() -> list[Any]:
+            await far.aenqueue(number=-1)
+            # The statement of the part before the wrong one: the whole set is not alike.
+            proxy.cut_after(b"orchestrator.enqueue_alike")
+            return await together(
+                *((closed if n == 6 else far).aenqueue(number=n) for n in range(20)),
+            )
+
+        found = running(app, main())
+
+    kinds = [type(each) for each in found[1:]]
+    assert ([EnqueueInDoubt] * 5, [DatabaseUnavailable] * 14) == (kinds[:5], kinds[5:])
+    assert [-1, *range(6)] == value(connection, NUMBERS)
 
 
 def test_a_set_has_its_limit(

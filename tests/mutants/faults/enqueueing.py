@@ -39,9 +39,25 @@ MUTANTS = (
     mutant(
         "each-of-a-refused-set-is-sent-alone",
         GATHER,
-        "elif (n := error.item) is not None:",
+        "elif (n := error.item) is not None and n < len(some):",
         "elif (n := None) is not None:",
         why="One coroutine with a wrong task slows all others down to a commit for each task.",
+        suites=("producers/test_gather.py",),
+    ),
+    mutant(
+        "what-is-behind-a-refused-one-goes-whole",
+        GATHER,
+        "half = (n + 1 + len(some)) // 2",
+        "half = n + 1",
+        why="While a queue drains, each of a thousand wrong tasks is sent hundreds of times.",
+        suites=("producers/test_gather.py",),
+    ),
+    mutant(
+        "doubt-for-what-was-not-sent",
+        GATHER,
+        "            give_up(some, error)\n            # For the rest of a refused set.\n",
+        "            give_up(asked, error)\n            # For the rest of a refused set.\n",
+        why="Callers without a key cannot try again, although nothing of theirs is there.",
         suites=("producers/test_gather.py",),
     ),
     mutant(
