@@ -11,10 +11,11 @@ from tests.forked import REPOSITORY
 from tests.patience import PATIENCE_SECONDS, eventually
 from tests.worker.processes import surroundings
 
-# Stands in for a module that takes its time, and says when it is being loaded.
+# Stands in for a module that takes its time, and says when it is being loaded. In short waits: Python would notice a
+# signal that arrives just before a wait only after it.
 SLOW = """import pathlib, threading
 pathlib.Path(__file__).with_suffix(".loading").touch()
-threading.Event().wait(600)
+while not threading.Event().wait(0.05): pass
 """
 COMMAND = "import sys\nfrom orchestrator_command import main\nmain()\n"
 
