@@ -85,8 +85,8 @@ class Gathering:
             self._awaited = None
             self._send_next()
 
-    def _is_slow(self, sending: Sending) -> None:
-        """Let nobody wait for this send any longer. Cancel it if nobody wants its answers."""
+    def _leave_behind(self, sending: Sending) -> None:
+        """Send the waiting requests on another connection. Cancel this send if all its callers have given up."""
         if sending is self._awaited:
             self._awaited = None
             self._send_next()
@@ -98,7 +98,7 @@ class Gathering:
             self._watch(sending)
 
     def _watch(self, sending: Sending) -> None:
-        sending.timer = asyncio.get_running_loop().call_later(SLOW_SECONDS, self._is_slow, sending)
+        sending.timer = asyncio.get_running_loop().call_later(SLOW_SECONDS, self._leave_behind, sending)
 
     def _send_next(self) -> None:
         """Send what has come meanwhile. In a task of its own: no caller may end it by its own cancellation."""

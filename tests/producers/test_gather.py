@@ -213,6 +213,7 @@ class Standstill:
 
 @asynccontextmanager
 async def standstill(url: str) -> AsyncIterator[Standstill]:
+    """Hold the lock during the block."""
     async with await psycopg.AsyncConnection.connect(url) as holder:
         await holder.execute("LOCK TABLE orchestrator.queues IN ACCESS EXCLUSIVE MODE")
         yield Standstill(holder)
@@ -248,7 +249,7 @@ def test_a_server_that_hangs_gets_no_more_connections_than_the_pool_may_have(
 def test_a_send_whose_callers_have_all_given_up_is_cancelled(
     database_url: str, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As the enqueue of one alone is: nobody else would end it. Requests that were not sent are forgotten at once."""
+    """Each caller alone would have cancelled its own send. A request that was not sent is forgotten at once."""
     monkeypatch.setattr(gather, "SLOW_SECONDS", 0.05)
     app = Orchestrator(database_url, pool_size=2)
     note = app.task(name="note")(lambda number=0: None)
@@ -510,7 +511,7 @@ class Odd(Exception):
 def test_every_error_reaches_all_callers(
     app: Orchestrator, note: Any, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
-    """Whatever its class needs. What it keeps is there."""
+    """Its class may need arguments that the copy does not have. Its text stays."""
 
     @asynccontextmanager
     async def fail() -> AsyncIterator[None]:

@@ -61,7 +61,7 @@ MUTANTS = (
         suites=("producers/test_gather.py",),
     ),
     mutant(
-        "nobody-ends-a-send-that-nobody-wants",
+        "hanging-send-is-not-cancelled",
         GATHER,
         "            sending.task.cancel()\n",
         "            pass\n",
